@@ -71,7 +71,7 @@ pub(crate) fn follow(
                 match remote::follow(&session, &server, run, options)? {
                     Followed::Exit(exit) => return Ok(exit),
                     Followed::Gone(_) => {}
-                    Followed::NotCarried(_) => {
+                    Followed::NotAcquired(_) => {
                         let request = request(RunCommand::Resume, None);
                         match remote::act(&server, run, &request) {
                             Err(failure) if !server.is_gone(&failure) => return Err(failure),

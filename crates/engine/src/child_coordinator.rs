@@ -14,9 +14,9 @@ use windlass_core::event::{Actor, Parent};
 use windlass_core::run::{ChildEnd, ChildStart, Failure, Held};
 use windlass_core::trace::TraceParent;
 use windlass_core::value::Stored;
-use windlass_orchestrator::Input;
+use windlass_orchestrator::ShardInput;
 use windlass_orchestrator::supervisor::{
-    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
+    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildValues, ChildWork, ParentCommand, child_end,
 };
 use windlass_store::Wait as _;
 
@@ -188,7 +188,7 @@ impl Engine {
                 ChildStep::Report(place) => return self.report_child(place, child).await,
                 ChildStep::Fail(place, failure) => {
                     let (run, node, attempt) = (place.run, place.node, place.attempt);
-                    let input = Input::ChildFailed {
+                    let input = ShardInput::ChildFailed {
                         run,
                         node,
                         attempt,
@@ -207,7 +207,7 @@ impl Engine {
         }
     }
 
-    async fn tell_child(&self, job: &ChildJob, child: RunId, told: ChildTold) -> ChildAnswer {
+    async fn tell_child(&self, job: &ChildJob, child: RunId, told: ParentCommand) -> ChildAnswer {
         let reason = format!("its parent {} says so", job.parent());
         let actor = Actor {
             reason: Some(reason.into()),
@@ -330,7 +330,7 @@ impl Engine {
         let engine = self.clone();
         let end = tokio::task::spawn_blocking(move || engine.child_end(child)).await;
         let Ok(Some(end)) = end else { return };
-        let input = Input::ChildEnded {
+        let input = ShardInput::ChildEnded {
             run: place.run,
             node: place.node,
             attempt: place.attempt,

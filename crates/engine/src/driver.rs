@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Input as RunInput, Instance, Interrupt, Refusal, Report, RunSummary};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
-use windlass_orchestrator::{AcquireMode, CommandId, Effect, FailedAttempt, Input, Shard};
+use windlass_orchestrator::{AcquireMode, CommandId, Effect, FailedAttempt, Shard, ShardInput};
 use windlass_store::{
     AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, WorkKey, crash,
 };
@@ -39,7 +39,7 @@ use release::Leased;
 
 /// What an engine's handle or worker sends to its driver.
 pub(crate) enum Message {
-    Input(Input),
+    Input(ShardInput),
     Start(
         Box<windlass_orchestrator::Start>,
         oneshot::Sender<StartAnswer>,
@@ -286,7 +286,7 @@ impl Driver {
             Message::Start(start, reply) => {
                 self.starts.insert(start.run, reply);
                 let run = start.run;
-                let input = Input::Start(start);
+                let input = ShardInput::Start(start);
                 if self.note_partition(&input) {
                     self.shard.handle(input, now);
                 } else {
@@ -306,7 +306,8 @@ impl Driver {
                     reply,
                 };
                 self.commands.insert(id, asked);
-                self.shard.handle(Input::Command { run, id, input }, now);
+                self.shard
+                    .handle(ShardInput::Command { run, id, input }, now);
             }
             Message::HandOut {
                 worker,
@@ -369,8 +370,8 @@ impl Driver {
         }
     }
 
-    fn handle_input(&mut self, input: Input, now: Millis) {
-        if let Input::Ended {
+    fn handle_input(&mut self, input: ShardInput, now: Millis) {
+        if let ShardInput::Ended {
             run,
             node,
             attempt,
@@ -381,7 +382,7 @@ impl Driver {
         }
         let recovers = matches!(
             input,
-            Input::Acquire {
+            ShardInput::Acquire {
                 mode: AcquireMode::Recover(_),
                 ..
             }
@@ -389,10 +390,10 @@ impl Driver {
         if recovers {
             crash::point("before-recovery");
         }
-        if let Input::Acquire { run, .. } = &input {
+        if let ShardInput::Acquire { run, .. } = &input {
             self.dormant.remove(&run.id());
         }
-        if let Input::Evaluated(evaluated) = &input {
+        if let ShardInput::Evaluated(evaluated) = &input {
             self.evaluations.remove(&evaluated.run());
         }
         if !self.note_partition(&input) {
@@ -421,7 +422,7 @@ impl Driver {
                 self.shared.recorded(run, appended.head.sequence);
             }
             self.shard.handle(
-                Input::Appended {
+                ShardInput::Appended {
                     run,
                     append_id,
                     result,

@@ -12,7 +12,7 @@ use windlass_core::event::{Actor, After, ConcurrencyKey};
 use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{Acquisition, LoadedRunFacts, acquire};
-use windlass_orchestrator::{AcquireMode, Input, Shard};
+use windlass_orchestrator::{AcquireMode, Shard, ShardInput};
 use windlass_store::{Error, Partition, RunRow, Wait as _, WriterId, crash};
 
 use crate::Backend;
@@ -312,7 +312,7 @@ impl Engine {
         self.ask(Message::Count).await.unwrap_or(0)
     }
 
-    pub(crate) async fn send(&self, input: Input) {
+    pub(crate) async fn send(&self, input: ShardInput) {
         self.tell(Message::Input(input)).await;
     }
 
@@ -666,7 +666,7 @@ impl Engine {
             return Ok(());
         }
         let mode = acquisition.mode;
-        self.send(Input::Acquire {
+        self.send(ShardInput::Acquire {
             run: Box::new(loaded.run),
             head: loaded.head,
             mode,

@@ -6,7 +6,7 @@ use std::fmt;
 use windlass_core::event::{Event, Transition};
 use windlass_core::run::SNAPSHOT_VERSION;
 use windlass_core::{Digest, Millis};
-use windlass_store::{Envelope, EnvelopeError, Kind};
+use windlass_store::{Envelope, EnvelopeError, EnvelopeKind};
 
 /// The version of records that this program writes, and the newest that it reads. Records of
 /// version 1 did not tell of checkpoints; those of version 2 named no idempotency keys.
@@ -37,21 +37,21 @@ impl std::error::Error for DecodeError {}
 /// # Errors
 /// The bytes are damaged, or of a newer version, which is named.
 pub fn decode(bytes: &[u8]) -> Result<Transition, DecodeError> {
-    let (_, body) =
-        Envelope::expect(Kind::Record, RECORD_VERSION, bytes).map_err(DecodeError::Envelope)?;
+    let (_, body) = Envelope::expect(EnvelopeKind::Record, RECORD_VERSION, bytes)
+        .map_err(DecodeError::Envelope)?;
     serde_json::from_slice(body).map_err(|error| DecodeError::Body(error.to_string()))
 }
 
 /// The results of a record's attempts whose values stand in it: digest and JSON text of each.
 /// `None` if partial decoding is not enough, and the record must be read in full.
 pub fn results(bytes: &[u8]) -> Option<Vec<(Digest, &str)>> {
-    let (_, body) = Envelope::expect(Kind::Record, RECORD_VERSION, bytes).ok()?;
+    let (_, body) = Envelope::expect(EnvelopeKind::Record, RECORD_VERSION, bytes).ok()?;
     windlass_core::partial_decode::results(body)
 }
 
 /// A state in its envelope.
 pub fn checkpoint(state: &[u8]) -> Vec<u8> {
-    let mut bytes = Envelope::header(Kind::Checkpoint, SNAPSHOT_VERSION).to_vec();
+    let mut bytes = Envelope::header(EnvelopeKind::Checkpoint, SNAPSHOT_VERSION).to_vec();
     bytes.extend_from_slice(state);
     bytes
 }
@@ -59,7 +59,7 @@ pub fn checkpoint(state: &[u8]) -> Vec<u8> {
 /// The state in an envelope; `None` if this program does not know its version, and the log is
 /// replayed instead.
 pub fn open_checkpoint(bytes: &[u8]) -> Option<&[u8]> {
-    match Envelope::expect(Kind::Checkpoint, SNAPSHOT_VERSION, bytes) {
+    match Envelope::expect(EnvelopeKind::Checkpoint, SNAPSHOT_VERSION, bytes) {
         Ok((SNAPSHOT_VERSION, state)) => Some(state),
         _ => None,
     }
@@ -94,7 +94,7 @@ impl RecordBuilder {
         if self.is_empty() {
             self.at = now;
             self.bytes
-                .extend_from_slice(&Envelope::header(Kind::Record, RECORD_VERSION));
+                .extend_from_slice(&Envelope::header(EnvelopeKind::Record, RECORD_VERSION));
             self.bytes
                 .extend_from_slice(format!("{{\"at\":{},\"events\":[", now.0).as_bytes());
         } else {

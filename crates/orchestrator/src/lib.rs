@@ -15,6 +15,6 @@ pub mod supervisor;
 pub use evaluation::{Evaluated, Evaluation, Pass};
 pub use row::{gate_name, queued_row, resource_rows, row, sleep};
 pub use shard::{
-    AcquireMode, Begin, ChildCommand, CommandId, Effect, FailedAttempt, HandOut, Input, Labels,
-    Options, Shard, Start,
+    AcquireMode, Begin, ChildCommand, CommandId, Effect, FailedAttempt, HandOut, Labels, Options,
+    Shard, ShardInput, Start,
 };

@@ -110,7 +110,7 @@ fn each_seed(test: impl Fn(&mut Random)) {
 #[test]
 fn the_seeds_of_the_mutations_are_records() {
     for body in &RECORDS[..3] {
-        let kind = windlass_store::Kind::Record;
+        let kind = windlass_store::EnvelopeKind::Record;
         let bytes = windlass_store::Envelope::encode(kind, 2, body.as_bytes());
         assert!(codec::decode(&bytes).is_ok(), "{body}");
     }
@@ -121,7 +121,8 @@ fn fuzz_records_are_read_or_refused() {
     each_seed(|random| {
         let body = RECORDS[random.below(RECORDS.len())];
         let kind = random.below(4) as u8;
-        let mut bytes = windlass_store::Envelope::header(windlass_store::Kind::Record, 2).to_vec();
+        let mut bytes =
+            windlass_store::Envelope::header(windlass_store::EnvelopeKind::Record, 2).to_vec();
         bytes[2] = bytes[2].wrapping_add(kind / 3);
         bytes.extend_from_slice(body.as_bytes());
         random.mutate(&mut bytes);

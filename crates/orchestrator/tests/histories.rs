@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::run::Run;
 use windlass_orchestrator::codec::{RECORD_VERSION, RecordBuilder};
-use windlass_store::{Envelope, Kind};
+use windlass_store::{Envelope, EnvelopeKind};
 
 use windlass_test_support::histories::file::{self, RecordedHistory};
 use windlass_test_support::histories::record;
@@ -88,7 +88,7 @@ fn records_of_histories_are_stored_as_they_were() {
             }
             // Versions differ in what may stand in a record, not in how it stands there.
             let body = record.body.as_bytes();
-            let stored = Envelope::encode(Kind::Record, RECORD_VERSION, body);
+            let stored = Envelope::encode(EnvelopeKind::Record, RECORD_VERSION, body);
             assert_eq!(builder.finish(), stored, "{}", history.name);
         }
     }

@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use windlass_core::Digest;
-use windlass_sim::{Kind, Options, run_seed};
+use windlass_sim::{Options, WorkloadKind, run_seed};
 
 fn main() {
     let kind = match std::env::args().nth(1).as_deref() {
-        Some("structured") => Kind::Structured,
-        Some("owners") => Kind::Owners,
-        _ => Kind::Plain,
+        Some("structured") => WorkloadKind::Structured,
+        Some("owners") => WorkloadKind::Owners,
+        _ => WorkloadKind::Plain,
     };
     let options = Options {
         kind,

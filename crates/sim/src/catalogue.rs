@@ -173,7 +173,7 @@ impl WorkflowCatalogue {
 
 #[cfg(test)]
 mod tests {
-    use crate::Kind;
+    use crate::WorkloadKind;
     use crate::random::Random;
     use crate::workload::Workload;
 
@@ -183,7 +183,7 @@ mod tests {
         let mut imported = 0;
         for seed in 0..300 {
             let mut random = Random::new(seed);
-            let kind = [Kind::Plain, Kind::Structured][seed as usize % 2];
+            let kind = [WorkloadKind::Plain, WorkloadKind::Structured][seed as usize % 2];
             let catalogue = Workload::draw(&mut random, 8_000, kind).catalogue;
             for (name, versions) in &catalogue.workflows {
                 for number in 1..=versions.len() as u32 {

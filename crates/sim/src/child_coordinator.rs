@@ -10,9 +10,9 @@ use windlass_core::event::{Parent, Queued, RULES};
 use windlass_core::run::{ChildEnd, ChildStart, Failure, Held};
 use windlass_core::value::{Payload, Stored};
 use windlass_orchestrator::supervisor::{
-    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
+    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildValues, ChildWork, ParentCommand, child_end,
 };
-use windlass_orchestrator::{AcquireMode, Begin, CommandId, Input, Start};
+use windlass_orchestrator::{AcquireMode, Begin, CommandId, ShardInput, Start};
 
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
@@ -199,7 +199,7 @@ impl World {
     }
 
     /// A command was answered.
-    pub(crate) fn child_told(&mut self, id: ProcessId, command: CommandId, refused: bool) {
+    pub(crate) fn parent_command(&mut self, id: ProcessId, command: CommandId, refused: bool) {
         let waits = Awaits::Command(command);
         let mut lanes = self.lanes.iter();
         let found = lanes.find_map(|(&(owner, child), lane)| {
@@ -228,8 +228,8 @@ impl World {
     }
 
     /// One that never began is not told; nor is any, if that is the defect.
-    fn has_nothing_to_hear(&self, child: RunId, told: ChildTold) -> bool {
-        let ends = matches!(told, ChildTold::Cancel | ChildTold::TimeOut);
+    fn has_nothing_to_hear(&self, child: RunId, told: ParentCommand) -> bool {
+        let ends = matches!(told, ParentCommand::Cancel | ParentCommand::TimeOut);
         let loses = ends && self.defect == Some(Defect::LoseChildCancel);
         loses || self.store.row(child).is_none()
     }
@@ -239,7 +239,7 @@ impl World {
         self.counts.children += 1;
         self.wait_for(id, child, job, Awaits::Start);
         self.oracle.held(id, child, 0);
-        self.handle(id, Input::Start(Box::new(start)));
+        self.handle(id, ShardInput::Start(Box::new(start)));
     }
 
     /// The input that starts a child; none if its parent's values are not durable.
@@ -314,7 +314,7 @@ impl World {
     }
 
     pub(crate) fn child_failed(&mut self, id: ProcessId, place: ChildPlace, failure: Failure) {
-        let input = Input::ChildFailed {
+        let input = ShardInput::ChildFailed {
             run: place.run,
             node: place.node,
             attempt: place.attempt,
@@ -352,7 +352,7 @@ impl World {
         if let Some(job) = self.answered(id, end.child, |awaits| awaits == Awaits::Report) {
             self.go_on(id, end.child, job, ChildStep::Done);
         }
-        let input = Input::ChildEnded {
+        let input = ShardInput::ChildEnded {
             run: place.run,
             node: place.node,
             attempt: place.attempt,

@@ -8,7 +8,7 @@ use windlass_core::run::{Dispatch, Interrupt, Outcome, Report, ValueSource};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
 use windlass_orchestrator::supervisor::{AfterFence, ChildPlace, ChildWork};
-use windlass_orchestrator::{Begin, Effect, Evaluation, Input, Pass};
+use windlass_orchestrator::{Begin, Effect, Evaluation, Pass, ShardInput};
 
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
@@ -62,7 +62,7 @@ impl World {
             Effect::Answer { id: number, result } => {
                 self.oracle.command_answered(number, &result);
                 self.unanswered.remove(&number);
-                self.child_told(id, number, result.is_err());
+                self.parent_command(id, number, result.is_err());
             }
             Effect::Progress { .. } | Effect::Began { .. } | Effect::ActiveChanged { .. } => {}
             Effect::Finished {
@@ -312,7 +312,7 @@ impl World {
             )
         });
         self.oracle.reported(id, run, node, attempt);
-        let input = Input::Ended {
+        let input = ShardInput::Ended {
             run,
             node,
             attempt,
@@ -362,7 +362,7 @@ impl World {
         interrupt: Interrupt,
     ) {
         match evaluation.pass(&interrupt) {
-            Pass::Done(evaluated) => self.handle(id, Input::Evaluated(evaluated)),
+            Pass::Done(evaluated) => self.handle(id, ShardInput::Evaluated(evaluated)),
             Pass::Again(evaluation) => {
                 let delay = self.moment(30);
                 self.after(delay, Event::Evaluate(id, evaluation, interrupt));
@@ -371,6 +371,6 @@ impl World {
     }
 
     pub(crate) fn loaded(&mut self, id: ProcessId, run: RunId, values: Vec<(Digest, Arc<str>)>) {
-        self.handle(id, Input::Loaded { run, values });
+        self.handle(id, ShardInput::Loaded { run, values });
     }
 }

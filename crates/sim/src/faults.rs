@@ -3,7 +3,7 @@
 //! show that the oracle can fail.
 
 use crate::random::Random;
-use crate::workload::Kind;
+use crate::workload::WorkloadKind;
 
 /// The faults of one world.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Faults {
     /// Percent of results that are reported twice.
     pub duplicates: u64,
     /// Percent of attempts that end retriably, badly, skipped, slowly, or never.
-    pub actions: Actions,
+    pub actions: ActionFaults,
 }
 
 /// On which side of a write a crash is.
@@ -39,7 +39,7 @@ pub enum Side {
 
 /// How actions behave, in percent.
 #[derive(Clone, Debug, Default)]
-pub struct Actions {
+pub struct ActionFaults {
     /// End with an error that another attempt may mend.
     pub retriable: u64,
     /// End with an error for good.
@@ -57,7 +57,7 @@ pub struct Actions {
 impl Faults {
     /// Draws the faults of a world over `horizon` milliseconds. Many worlds are calm in
     /// most respects, so that what one fault does is not hidden behind another.
-    pub fn draw(random: &mut Random, horizon: u64, kind: Kind) -> Self {
+    pub fn draw(random: &mut Random, horizon: u64, kind: WorkloadKind) -> Self {
         let mut faults = Self::default();
         if random.chance(35) {
             for _ in 0..random.between(1, 3) {
@@ -80,7 +80,7 @@ impl Faults {
                 faults.takeovers.push((random.below(horizon), lives));
             }
         }
-        if kind == Kind::Structured && random.chance(15) {
+        if kind == WorkloadKind::Structured && random.chance(15) {
             let by = random.between(1, 200_000);
             faults.jumps.push((random.below(horizon), by));
         }
@@ -95,7 +95,7 @@ impl Faults {
         faults.append_unknown = often(random, 20);
         faults.append_slow = often(random, 40);
         faults.duplicates = often(random, 40);
-        faults.actions = Actions {
+        faults.actions = ActionFaults {
             retriable: often(random, 60),
             permanent: often(random, 50),
             skipped: often(random, 25),
@@ -200,7 +200,7 @@ impl Defect {
     ];
 
     /// The worlds in which it can show.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> WorkloadKind {
         match self {
             Self::ChildAgain
             | Self::ForgetChildEnd
@@ -210,12 +210,12 @@ impl Defect {
             | Self::SwapEnds
             | Self::UndoEarly
             | Self::LoseChildCancel
-            | Self::RepeatCommand => Kind::Structured,
+            | Self::RepeatCommand => WorkloadKind::Structured,
             Self::RestOnWakeUps
             | Self::HandOverAppends
             | Self::IgnoreLease
-            | Self::LateCommitDenied => Kind::Owners,
-            _ => Kind::Plain,
+            | Self::LateCommitDenied => WorkloadKind::Owners,
+            _ => WorkloadKind::Plain,
         }
     }
 }

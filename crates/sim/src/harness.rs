@@ -10,7 +10,7 @@ use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{Failure, Input as RunInput, Instance, Outcome, Report, Run};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
-use windlass_orchestrator::{AcquireMode, Begin, Effect, Input, Options, Shard, Start};
+use windlass_orchestrator::{AcquireMode, Begin, Effect, Options, Shard, ShardInput, Start};
 use windlass_store::{Append, AppendError, Appended, Head, checksum};
 
 use crate::store::SimStore;
@@ -83,7 +83,7 @@ impl ShardHarness {
             begin,
             reused: Vec::new(),
         };
-        self.handle(Input::Start(Box::new(start)));
+        self.handle(ShardInput::Start(Box::new(start)));
     }
 
     /// Another process: everything but the log is gone, and the run is adopted.
@@ -102,7 +102,7 @@ impl ShardHarness {
         } else {
             AcquireMode::ForCommand
         };
-        self.handle(Input::Acquire { run, head, mode });
+        self.handle(ShardInput::Acquire { run, head, mode });
     }
 
     /// Another shard, or one that forgot the run in good order, takes it up from its log,
@@ -117,7 +117,7 @@ impl ShardHarness {
         let (run, head) = self.replay();
         let mode = AcquireMode::of_sleeper(&run, wrote_last);
         let run = Box::new(run);
-        self.handle(Input::Acquire { run, head, mode });
+        self.handle(ShardInput::Acquire { run, head, mode });
     }
 
     /// The state that the durable log folds to.
@@ -128,7 +128,7 @@ impl ShardHarness {
         replayed.expect("the log replays")
     }
 
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: ShardInput) {
         self.inputs += 1;
         self.shard.handle(input, self.now);
     }
@@ -149,7 +149,7 @@ impl ShardHarness {
         let result = self.store.append(append);
         assert!(result.is_ok(), "nothing else appends here: {result:?}");
         let result = Ok(Appended { head });
-        self.handle(Input::Appended {
+        self.handle(ShardInput::Appended {
             run,
             append_id,
             result,
@@ -164,7 +164,7 @@ impl ShardHarness {
         self.poll();
         let append = self.in_flight.remove(0);
         let error = windlass_store::Error::Unavailable("on the bench".to_owned());
-        self.handle(Input::Appended {
+        self.handle(ShardInput::Appended {
             run: append.run,
             append_id: append.append_id,
             result: Err(AppendError::Failed(error)),
@@ -197,7 +197,7 @@ impl ShardHarness {
             lease: None,
         });
         let run = self.run;
-        self.handle(Input::Ended {
+        self.handle(ShardInput::Ended {
             run,
             node,
             attempt,
@@ -223,7 +223,7 @@ impl ShardHarness {
     pub fn ask(&mut self, input: RunInput) -> u64 {
         self.next_command += 1;
         let (run, id) = (self.run, self.next_command);
-        self.handle(Input::Command { run, id, input });
+        self.handle(ShardInput::Command { run, id, input });
         id
     }
 

@@ -36,5 +36,5 @@ pub mod workload;
 pub mod world;
 
 pub use faults::Defect;
-pub use workload::Kind;
-pub use world::{Options, Outcome, run_seed};
+pub use workload::WorkloadKind;
+pub use world::{Options, WorldOutcome, run_seed};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::RunId;
 use windlass_core::run::Interrupt;
 use windlass_orchestrator::supervisor::Waker;
-use windlass_orchestrator::{Input, Labels, Shard};
+use windlass_orchestrator::{Labels, Shard, ShardInput};
 use windlass_store::{Append, AppendError, Appended, Error, Head, WriterId, checksum};
 
 use crate::faults::{Defect, Faults};
@@ -129,7 +129,7 @@ impl World {
         self.after(0, Event::Scan);
     }
 
-    pub(crate) fn handle(&mut self, id: ProcessId, input: Input) {
+    pub(crate) fn handle(&mut self, id: ProcessId, input: ShardInput) {
         let Some(process) = self.processes.get_mut(&id) else {
             return;
         };
@@ -264,7 +264,7 @@ impl World {
             }
             Err(_) => {}
         }
-        let input = Input::Appended {
+        let input = ShardInput::Appended {
             run,
             append_id,
             result,
@@ -326,7 +326,7 @@ impl World {
             Ok(_) => {}
             Err(_) => drop(process.in_flight.remove(&run)),
         }
-        self.handle(id, Input::HeadRead { run, result });
+        self.handle(id, ShardInput::HeadRead { run, result });
     }
 
     /// A record that a process has in flight turns out to be durable.

@@ -32,7 +32,7 @@ pub struct Behaviour {
 
 /// How everything behaves.
 #[derive(Clone, Debug, Default)]
-pub struct Script {
+pub struct BehaviourScript {
     /// By the node's path in the definition, `loop/node`.
     pub nodes: BTreeMap<String, Behaviour>,
     /// Every other node.
@@ -41,7 +41,7 @@ pub struct Script {
     pub signals: BTreeMap<Box<str>, Arc<str>>,
 }
 
-impl Script {
+impl BehaviourScript {
     /// How the node of an instance behaves: paths are given without iterations.
     pub fn behaviour(&self, path: &str) -> &Behaviour {
         self.nodes

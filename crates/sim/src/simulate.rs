@@ -15,7 +15,7 @@ use crate::account::{Account, Ending};
 use crate::catalogue::WorkflowCatalogue;
 use crate::faults::{Faults, Side};
 use crate::random::Random;
-use crate::script::Script;
+use crate::script::BehaviourScript;
 use crate::unblock::awaited;
 use crate::workload::{RunRequest, Workload};
 use crate::world::{EPOCH, Event, Options, Setup, World};
@@ -33,7 +33,7 @@ pub struct Simulation {
     /// What the run is started with.
     pub trigger: String,
     /// How everything behaves.
-    pub script: Arc<Script>,
+    pub script: Arc<BehaviourScript>,
     /// What the configuration gives where the definition says nothing.
     pub defaults: Defaults,
     /// Whether the process dies now and then.

@@ -1,7 +1,7 @@
 //! What simulated users want of runs, and when.
 
 use crate::random::Random;
-use crate::workload::{ChildWish, MAX_NODES, UserAction};
+use crate::workload::{ChildAction, MAX_NODES, UserAction};
 
 /// Wishes about a graph of actions.
 pub(crate) fn plain(random: &mut Random, from: u64, horizon: u64) -> Vec<(u64, UserAction)> {
@@ -84,12 +84,12 @@ pub(crate) fn structured(random: &mut Random, from: u64, horizon: u64) -> Vec<(u
     user_actions
 }
 
-fn of_child(random: &mut Random) -> ChildWish {
+fn of_child(random: &mut Random) -> ChildAction {
     match random.below(6) {
-        0 => ChildWish::Cancel,
-        1 => ChildWish::Pause,
-        2 => ChildWish::Resume,
-        3 => ChildWish::ReattemptAll,
-        _ => ChildWish::Signal(random.below(7) as u32),
+        0 => ChildAction::Cancel,
+        1 => ChildAction::Pause,
+        2 => ChildAction::Resume,
+        3 => ChildAction::ReattemptAll,
+        _ => ChildAction::Signal(random.below(7) as u32),
     }
 }

@@ -10,13 +10,13 @@ use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{LoadedRunFacts, WakeStep, acquire};
-use windlass_orchestrator::{AcquireMode, CommandId, Input, Start};
+use windlass_orchestrator::{AcquireMode, CommandId, ShardInput, Start};
 use windlass_store::{Bell, Claim};
 
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
 use crate::structured::SIGNALS;
-use crate::workload::{ChildWish, UserAction};
+use crate::workload::{ChildAction, UserAction};
 use crate::world::{Event, World};
 
 /// The user who gives a command, named by the command's number.
@@ -153,7 +153,7 @@ impl World {
         if let Some(process) = self.processes.get_mut(&id) {
             process.dormant.remove(&run);
         }
-        let input = Input::Acquire {
+        let input = ShardInput::Acquire {
             run: Box::new(state),
             head,
             mode,
@@ -258,7 +258,7 @@ impl World {
             reused: reused.unwrap_or_default(),
         };
         self.oracle.held(process, run, 0);
-        self.handle(process, Input::Start(Box::new(start)));
+        self.handle(process, ShardInput::Start(Box::new(start)));
     }
 
     /// The run that a request led to.
@@ -430,7 +430,7 @@ impl World {
     }
 
     fn send(&mut self, id: ProcessId, run: RunId, number: CommandId, input: RunInput) {
-        let input = Input::Command {
+        let input = ShardInput::Command {
             run,
             id: number,
             input,
@@ -439,13 +439,13 @@ impl World {
     }
 }
 
-fn of_child(user_action: ChildWish) -> UserAction {
+fn of_child(user_action: ChildAction) -> UserAction {
     match user_action {
-        ChildWish::Cancel => UserAction::Cancel,
-        ChildWish::Pause => UserAction::Pause,
-        ChildWish::Resume => UserAction::Resume,
-        ChildWish::ReattemptAll => UserAction::ReattemptAll,
-        ChildWish::Signal(number) => UserAction::Signal(number),
+        ChildAction::Cancel => UserAction::Cancel,
+        ChildAction::Pause => UserAction::Pause,
+        ChildAction::Resume => UserAction::Resume,
+        ChildAction::ReattemptAll => UserAction::ReattemptAll,
+        ChildAction::Signal(number) => UserAction::Signal(number),
     }
 }
 

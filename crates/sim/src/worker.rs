@@ -6,7 +6,7 @@ use windlass_core::run::{Dispatch, Failure, Outcome, Report};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis};
 
-use crate::faults::Actions;
+use crate::faults::ActionFaults;
 use crate::random::Random;
 
 /// How one execution will go.
@@ -23,7 +23,7 @@ pub struct PlannedExecution {
 }
 
 /// Draws an execution.
-pub fn draw(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> PlannedExecution {
+pub fn draw(random: &mut Random, actions: &ActionFaults, dispatch: &Dispatch) -> PlannedExecution {
     let takes = match random.below(100) {
         kind if kind < actions.slow => random.between(250, 3000),
         kind if kind % 3 == 0 => 0,
@@ -48,7 +48,7 @@ pub fn draw(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> Plan
     }
 }
 
-fn outcome(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> Outcome {
+fn outcome(random: &mut Random, actions: &ActionFaults, dispatch: &Dispatch) -> Outcome {
     if random.chance(actions.retriable) {
         return Outcome::Failed(failure(random, "AGAIN", true));
     }
@@ -62,7 +62,7 @@ fn outcome(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> Outco
 }
 
 /// Outputs repeat between nodes often enough that values with one address meet.
-fn output(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> Payload {
+fn output(random: &mut Random, actions: &ActionFaults, dispatch: &Dispatch) -> Payload {
     if random.chance(actions.large) {
         let letter = if random.chance(50) { "x" } else { "y" };
         return Payload::new(format!("\"{}\"", letter.repeat(4200)));

@@ -18,7 +18,7 @@ pub(crate) const MAX_NODES: u64 = 15;
 
 /// What kind of definitions a world has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkloadKind {
     /// Graphs of actions.
     #[default]
     Plain,
@@ -41,11 +41,11 @@ pub struct Workload {
 
 impl Workload {
     /// Draws the work of one world, over `horizon` milliseconds.
-    pub fn draw(random: &mut Random, horizon: u64, kind: Kind) -> Self {
+    pub fn draw(random: &mut Random, horizon: u64, kind: WorkloadKind) -> Self {
         match kind {
-            Kind::Plain => plain(random, horizon),
-            Kind::Structured => structured::workload(random, horizon),
-            Kind::Owners => crate::owners::workload(random, horizon, false),
+            WorkloadKind::Plain => plain(random, horizon),
+            WorkloadKind::Structured => structured::workload(random, horizon),
+            WorkloadKind::Owners => crate::owners::workload(random, horizon, false),
         }
     }
 }
@@ -106,7 +106,7 @@ pub enum UserAction {
     /// Start a new run from it: the number picks the node that runs again.
     Fork(u32),
     /// Want something of one of its children instead: the number picks which.
-    OfChild(u32, ChildWish),
+    OfChild(u32, ChildAction),
     /// Start nothing more.
     Pause,
     /// Go on.
@@ -119,7 +119,7 @@ pub enum UserAction {
 
 /// What a simulated user wants of a child run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildWish {
+pub enum ChildAction {
     /// End it.
     Cancel,
     /// Start nothing more.

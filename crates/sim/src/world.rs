@@ -22,10 +22,10 @@ use crate::oracle::{Oracle, ProcessId};
 use crate::owners::{self, Cluster, OwnersEvent};
 use crate::process::Process;
 use crate::random::Random;
-use crate::script::Script;
+use crate::script::BehaviourScript;
 use crate::store::SimStore;
 use crate::trace::Trace;
-use crate::workload::{Kind, RunRequest, UserAction, Workload};
+use crate::workload::{RunRequest, UserAction, Workload, WorkloadKind};
 
 /// When worlds begin.
 pub(crate) const EPOCH: i64 = 1_000_000;
@@ -40,7 +40,7 @@ const REPEATS: u64 = 40;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// What kind of definitions it has.
-    pub kind: Kind,
+    pub kind: WorkloadKind,
     /// Whether to keep a trace.
     pub trace: bool,
     /// A defect to put in.
@@ -49,7 +49,7 @@ pub struct Options {
 
 /// How a world went.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct WorldOutcome {
     /// Where everything came from.
     pub seed: u64,
     /// The first rule that was broken.
@@ -125,7 +125,7 @@ impl WorldCounts {
 }
 
 /// Runs the world of a seed.
-pub fn run_seed(seed: u64, options: Options) -> Outcome {
+pub fn run_seed(seed: u64, options: Options) -> WorldOutcome {
     let mut outcome = run_world(World::new(seed, options));
     if let (Some(ends), None) = (&outcome.ends, &outcome.violation) {
         let options = Options {
@@ -140,7 +140,7 @@ pub fn run_seed(seed: u64, options: Options) -> Outcome {
     outcome
 }
 
-fn run_world(mut world: World) -> Outcome {
+fn run_world(mut world: World) -> WorldOutcome {
     let result = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = result {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -257,7 +257,7 @@ pub(crate) struct Setup {
     pub(crate) faults: Faults,
     pub(crate) workload: Workload,
     /// What actions do, where that is told and not drawn.
-    pub(crate) script: Option<Arc<Script>>,
+    pub(crate) script: Option<Arc<BehaviourScript>>,
     /// The most steps before the world is given up.
     pub(crate) max_steps: u64,
     /// The moment after which the world is given up.
@@ -279,7 +279,7 @@ pub(crate) struct World {
     pub(crate) catalogue: Arc<WorkflowCatalogue>,
     /// The newest version of each workflow that is published.
     pub(crate) published: BTreeMap<Box<str>, u32>,
-    pub(crate) script: Option<Arc<Script>>,
+    pub(crate) script: Option<Arc<BehaviourScript>>,
     /// Whether only actions and timers take time.
     pub(crate) exact: bool,
     max_steps: u64,
@@ -313,7 +313,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64, options: Options) -> Self {
-        if options.kind == Kind::Owners {
+        if options.kind == WorkloadKind::Owners {
             return Self::of_owners(seed, options, false);
         }
         let mut random = Random::new(seed);
@@ -761,7 +761,7 @@ impl World {
         }
     }
 
-    fn into_outcome(mut self) -> Outcome {
+    fn into_outcome(mut self) -> WorldOutcome {
         let mut logs = Vec::new();
         for (run, _) in self.oracle.histories() {
             logs.extend_from_slice(run.as_bytes());
@@ -773,7 +773,7 @@ impl World {
         }
         let violation = self.oracle.violation().map(str::to_owned);
         let ends = self.ends();
-        Outcome {
+        WorldOutcome {
             seed: self.seed,
             violation: violation.or(self.violation),
             logs,

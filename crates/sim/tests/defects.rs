@@ -1,6 +1,6 @@
 //! The oracle can fail: each seeded defect is noticed, and without one nothing is.
 
-use windlass_sim::{Defect, Kind, Options, run_seed};
+use windlass_sim::{Defect, Options, WorkloadKind, run_seed};
 
 /// What the oracle says of the first seed that shows the defect.
 fn caught(defect: Defect) -> Option<String> {
@@ -128,7 +128,7 @@ fn a_child_that_is_not_told_to_end_is_caught() {
 fn a_missing_fence_between_owners_is_caught() {
     let expected = "writes after its successor has written";
     let options = Options {
-        kind: Kind::Owners,
+        kind: WorkloadKind::Owners,
         trace: false,
         defect: Some(Defect::NoFence),
     };

@@ -359,7 +359,7 @@ fn a_run_that_sleeps_is_wanted_when_its_child_could_not_be_started() {
     assert!(!harness.shard.holds(harness.run));
     harness.effects();
     let failure = windlass_core::run::Failure::permanent("WORKFLOW_NOT_FOUND", "on the bench");
-    let input = windlass_orchestrator::Input::ChildFailed {
+    let input = windlass_orchestrator::ShardInput::ChildFailed {
         run: harness.run,
         node: 0,
         attempt: 1,

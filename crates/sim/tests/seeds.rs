@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_sim::{Kind, Options, Outcome, run_seed};
+use windlass_sim::{Options, WorkloadKind, WorldOutcome, run_seed};
 
 /// How many seeds; `WINDLASS_SEEDS` says otherwise.
 fn seeds(usual: u64) -> u64 {
@@ -19,7 +19,7 @@ fn threads() -> u64 {
 
 /// Runs the seeds of a range on all cores; the failures, and the time that all cores
 /// together took for the seeds.
-fn failures(kind: Kind, seeds: std::ops::Range<u64>) -> (Vec<Outcome>, Duration) {
+fn failures(kind: WorkloadKind, seeds: std::ops::Range<u64>) -> (Vec<WorldOutcome>, Duration) {
     let step = threads();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..step)
@@ -27,7 +27,7 @@ fn failures(kind: Kind, seeds: std::ops::Range<u64>) -> (Vec<Outcome>, Duration)
                 let mine = seeds.clone().skip(offset as usize).step_by(step as usize);
                 scope.spawn(move || {
                     let clock = Clock::start();
-                    let failures: Vec<Outcome> = mine
+                    let failures: Vec<WorldOutcome> = mine
                         .map(|seed| run_seed(seed, of(kind)))
                         .filter(|outcome| outcome.violation.is_some())
                         .collect();
@@ -73,14 +73,14 @@ fn on_core() -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
-fn of(kind: Kind) -> Options {
+fn of(kind: WorkloadKind) -> Options {
     Options {
         kind,
         ..Options::default()
     }
 }
 
-fn tell(kind: Kind, seed: u64) {
+fn tell(kind: WorkloadKind, seed: u64) {
     let trace = true;
     let outcome = run_seed(
         seed,
@@ -100,20 +100,20 @@ fn tell(kind: Kind, seed: u64) {
 
 #[test]
 fn every_plain_seed_holds() {
-    every_seed_holds(Kind::Plain, 10_000);
+    every_seed_holds(WorkloadKind::Plain, 10_000);
 }
 
 #[test]
 fn every_structured_seed_holds() {
-    every_seed_holds(Kind::Structured, 10_000);
+    every_seed_holds(WorkloadKind::Structured, 10_000);
 }
 
 #[test]
 fn every_seed_of_several_owners_holds() {
-    every_seed_holds(Kind::Owners, 2_000);
+    every_seed_holds(WorkloadKind::Owners, 2_000);
 }
 
-fn every_seed_holds(kind: Kind, usual: u64) {
+fn every_seed_holds(kind: WorkloadKind, usual: u64) {
     let seeds = seeds(usual);
     let (mut failures, took) = failures(kind, 0..seeds);
     failures.sort_by_key(|outcome| outcome.seed);
@@ -132,7 +132,7 @@ fn every_seed_holds(kind: Kind, usual: u64) {
 /// A child was paused in the middle of its undoing, and no user resumed it.
 #[test]
 fn a_child_that_is_paused_while_it_is_undone_goes_on() {
-    let violation = run_seed(35_190, of(Kind::Structured)).violation;
+    let violation = run_seed(35_190, of(WorkloadKind::Structured)).violation;
     assert_eq!(violation, None);
 }
 
@@ -140,7 +140,7 @@ fn a_child_that_is_paused_while_it_is_undone_goes_on() {
 /// which the run had slept, under the number of one that was begun by hand meanwhile.
 #[test]
 fn an_attempt_that_waits_keeps_its_number_when_the_run_is_taken_over() {
-    let violation = run_seed(23_864, of(Kind::Structured)).violation;
+    let violation = run_seed(23_864, of(WorkloadKind::Structured)).violation;
     assert_eq!(violation, None);
 }
 
@@ -148,14 +148,14 @@ fn an_attempt_that_waits_keeps_its_number_when_the_run_is_taken_over() {
 /// up again as if it had only slept.
 #[test]
 fn an_attempt_whose_end_could_not_be_stored_keeps_its_number() {
-    let violation = run_seed(48_116, of(Kind::Plain)).violation;
+    let violation = run_seed(48_116, of(WorkloadKind::Plain)).violation;
     assert_eq!(violation, None);
 }
 
 /// A graph was imported with a join that had enough at once: open work was let go.
 #[test]
 fn an_imported_join_lets_go_what_it_has_enough_without() {
-    let violation = run_seed(35_820, of(Kind::Structured)).violation;
+    let violation = run_seed(35_820, of(WorkloadKind::Structured)).violation;
     assert_eq!(violation, None);
 }
 
@@ -163,14 +163,14 @@ fn an_imported_join_lets_go_what_it_has_enough_without() {
 /// began by the old graph.
 #[test]
 fn a_removed_node_lets_nothing_of_the_old_graph_begin() {
-    let violation = run_seed(63_595, of(Kind::Structured)).violation;
+    let violation = run_seed(63_595, of(WorkloadKind::Structured)).violation;
     assert_eq!(violation, None);
 }
 
 /// A run was forked from an iteration inside a loop that a result by hand had taken back.
 #[test]
 fn a_fork_is_of_what_is_still_there() {
-    let violation = run_seed(99_108, of(Kind::Structured)).violation;
+    let violation = run_seed(99_108, of(WorkloadKind::Structured)).violation;
     assert_eq!(violation, None);
 }
 
@@ -178,7 +178,7 @@ fn a_fork_is_of_what_is_still_there() {
 /// asked for the first as one for the second.
 #[test]
 fn an_answer_to_a_session_that_is_over_counts_for_no_other() {
-    let violation = run_seed(2_911, of(Kind::Owners)).violation;
+    let violation = run_seed(2_911, of(WorkloadKind::Owners)).violation;
     assert_eq!(violation, None);
 }
 
@@ -190,9 +190,9 @@ fn one_seed() {
     };
     let seed = text.parse().expect("WINDLASS_SEED is a number");
     let kind = match std::env::var("WINDLASS_KIND").as_deref() {
-        Ok("Structured") => Kind::Structured,
-        Ok("Owners") => Kind::Owners,
-        _ => Kind::Plain,
+        Ok("Structured") => WorkloadKind::Structured,
+        Ok("Owners") => WorkloadKind::Owners,
+        _ => WorkloadKind::Plain,
     };
     tell(kind, seed);
     let outcome = run_seed(seed, of(kind));
@@ -202,9 +202,13 @@ fn one_seed() {
 #[test]
 fn the_same_seed_gives_the_same_logs() {
     let seeds = seeds(60);
-    for (kind, seed) in [Kind::Plain, Kind::Structured, Kind::Owners]
-        .into_iter()
-        .flat_map(|kind| (0..seeds).map(move |seed| (kind, seed)))
+    for (kind, seed) in [
+        WorkloadKind::Plain,
+        WorkloadKind::Structured,
+        WorkloadKind::Owners,
+    ]
+    .into_iter()
+    .flat_map(|kind| (0..seeds).map(move |seed| (kind, seed)))
     {
         let options = Options {
             trace: true,
@@ -243,7 +247,7 @@ fn structured_worlds_have_everything() {
     let (mut children, mut sleeps, mut nudges, mut crashes) = (0, 0, 0, 0);
     let (mut imports, mut forks, mut undo_hands) = (0, 0, 0);
     for seed in 0..200 {
-        let counts = run_seed(seed, of(Kind::Structured)).counts;
+        let counts = run_seed(seed, of(WorkloadKind::Structured)).counts;
         children += counts.children;
         sleeps += counts.sleeps;
         nudges += counts.nudges;
@@ -267,7 +271,7 @@ fn worlds_of_several_owners_have_everything() {
     let (mut hand_overs, mut pauses, mut forfeits, mut lost_rings) = (0, 0, 0, 0);
     let (mut crashes, mut refused, mut doubts, mut compared) = (0, 0, 0, 0);
     for seed in 0..200 {
-        let outcome = run_seed(seed, of(Kind::Owners));
+        let outcome = run_seed(seed, of(WorkloadKind::Owners));
         let counts = outcome.counts;
         hand_overs += counts.hand_overs;
         pauses += counts.pauses;

@@ -44,7 +44,7 @@ impl Admission for EmbeddedStore {
 
     fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
         self.task(None, move |session| {
-            let mut statement = session.connection.prepare_cached(PUT_ASIDE)?;
+            let mut statement = session.connection.prepare_cached(PARK)?;
             for run in &runs {
                 statement.execute([run.as_bytes()])?;
             }
@@ -129,11 +129,11 @@ impl Admission for EmbeddedStore {
 
 /// A run that was put aside is pending and not dead; the statements that change its status or
 /// `dead` reset `aside` too.
-const PUT_ASIDE: &str = "UPDATE run SET aside = 1 \
+const PARK: &str = "UPDATE run SET aside = 1 \
      WHERE run = ? AND status = 0 AND dead = 0 AND gate IS NOT NULL";
 
 /// The first run that is aside at a gate after a given one.
-const ASIDE_GATE: &str = "SELECT tenant, gate FROM run INDEXED BY run_aside \
+const PARKED_GATE: &str = "SELECT tenant, gate FROM run INDEXED BY run_aside \
      WHERE aside = 1 AND gate > ? ORDER BY gate LIMIT 1";
 
 const GATES: &str = "SELECT gate, count(*) FROM run INDEXED BY run_at_gate \
@@ -210,7 +210,7 @@ fn readable<T>(name: rusqlite::Result<T>) -> Result<Option<T>, Fault> {
 /// never empty.
 fn parked_gates(connection: &Connection) -> Result<Vec<TenantGate>, Fault> {
     let transaction = connection.unchecked_transaction()?;
-    let mut statement = transaction.prepare_cached(ASIDE_GATE)?;
+    let mut statement = transaction.prepare_cached(PARKED_GATE)?;
     let mut gates: Vec<TenantGate> = Vec::new();
     loop {
         let last = gates.last().map_or("", |(_, gate)| gate);
@@ -235,11 +235,11 @@ mod tests {
         assert_searches(&waiting_sql(), "run_waiting");
         assert_searches(&parked_sql(), "run_aside");
         assert_searches(&at_gate_sql(), "run_at_gate");
-        assert_searches(ASIDE_GATE, "run_aside");
+        assert_searches(PARKED_GATE, "run_aside");
         for condition in ["IS NULL", ">= ''", "> ?"] {
             assert_searches(&tenant_sql(condition), "INDEX run_waiting");
         }
-        assert_searches(PUT_ASIDE, "sqlite_autoindex_run_1");
+        assert_searches(PARK, "sqlite_autoindex_run_1");
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
             let nobody = cost_of(&connection, &waiting_sql(), &[&Null], 5);
             connection.execute("UPDATE run SET aside = 1", []).unwrap();
             let parked = cost_of(&connection, &parked_sql(), &[&"g"], 5);
-            let back = cost(&connection, ASIDE_GATE, &[&"a"]);
+            let back = cost(&connection, PARKED_GATE, &[&"a"]);
             [next, none, first, nobody, parked, back]
         };
         assert_eq!(costs(10), costs(2000));

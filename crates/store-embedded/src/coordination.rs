@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_store::{
     Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
     Leases, Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes,
-    Work, WorkItem, WorkKey, WorkLease,
+    WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 use crate::EmbeddedStore;
@@ -147,7 +147,7 @@ impl Wakes for EmbeddedStore {
     }
 }
 
-impl Work for EmbeddedStore {
+impl WorkQueue for EmbeddedStore {
     fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
         self.coordinator().push(items)
     }

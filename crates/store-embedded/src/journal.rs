@@ -227,7 +227,7 @@ impl Journal {
         self.commits += 1;
         let used = self.look();
         self.length = self.length.max(used);
-        if let Some(writer_request) = self.gate.take_wish() {
+        if let Some(writer_request) = self.gate.take_request() {
             return self.shrink(connection, writer_request);
         }
         if used >= self.checkpoint_at {

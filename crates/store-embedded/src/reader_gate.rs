@@ -58,7 +58,7 @@ impl ReaderGate {
     }
 
     /// What the writer was asked for since the last time.
-    pub(crate) fn take_wish(&self) -> Option<WriterRequest> {
+    pub(crate) fn take_request(&self) -> Option<WriterRequest> {
         self.lock().writer_request.take()
     }
 

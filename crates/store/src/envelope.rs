@@ -20,7 +20,7 @@ const HEADER: usize = 8;
 /// What an envelope holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Kind {
+pub enum EnvelopeKind {
     /// A record of a run's log.
     Record = 1,
     /// A workflow definition.
@@ -33,7 +33,7 @@ pub enum Kind {
     Command = 5,
 }
 
-impl Kind {
+impl EnvelopeKind {
     fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             1 => Self::Record,
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for EnvelopeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Record => "record",
@@ -64,7 +64,7 @@ pub struct Envelope;
 
 impl Envelope {
     /// Wraps a body.
-    pub fn encode(kind: Kind, version: u16, body: &[u8]) -> Vec<u8> {
+    pub fn encode(kind: EnvelopeKind, version: u16, body: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + body.len());
         bytes.extend_from_slice(&Self::header(kind, version));
         bytes.extend_from_slice(body);
@@ -72,13 +72,13 @@ impl Envelope {
     }
 
     /// The header alone, for a writer that puts the body after it without a copy.
-    pub fn header(kind: Kind, version: u16) -> [u8; HEADER] {
+    pub fn header(kind: EnvelopeKind, version: u16) -> [u8; HEADER] {
         let [low, high] = version.to_le_bytes();
         [MAGIC[0], MAGIC[1], kind as u8, 0, low, high, 0, 0]
     }
 
     /// Unwraps: the kind, the version and the body, whatever the version is.
-    pub fn decode(bytes: &[u8]) -> Result<(Kind, u16, &[u8]), EnvelopeError> {
+    pub fn decode(bytes: &[u8]) -> Result<(EnvelopeKind, u16, &[u8]), EnvelopeError> {
         let Some((header, body)) = bytes.split_at_checked(HEADER) else {
             return Err(EnvelopeError::Truncated(bytes.len()));
         };
@@ -88,12 +88,17 @@ impl Envelope {
         if header[3] != 0 || header[6..8] != [0, 0] {
             return Err(EnvelopeError::Reserved);
         }
-        let kind = Kind::from_byte(header[2]).ok_or(EnvelopeError::UnknownKind(header[2]))?;
+        let kind =
+            EnvelopeKind::from_byte(header[2]).ok_or(EnvelopeError::UnknownKind(header[2]))?;
         Ok((kind, u16::from_le_bytes([header[4], header[5]]), body))
     }
 
     /// Unwraps a body of the expected kind, of any version from 1 to `newest`.
-    pub fn expect(kind: Kind, newest: u16, bytes: &[u8]) -> Result<(u16, &[u8]), EnvelopeError> {
+    pub fn expect(
+        kind: EnvelopeKind,
+        newest: u16,
+        bytes: &[u8],
+    ) -> Result<(u16, &[u8]), EnvelopeError> {
         let (found, version, body) = Self::decode(bytes)?;
         if found != kind {
             return Err(EnvelopeError::OtherKind {
@@ -126,14 +131,14 @@ pub enum EnvelopeError {
     /// Holds something else than was expected here.
     OtherKind {
         /// What it holds.
-        found: Kind,
+        found: EnvelopeKind,
         /// What was expected.
-        expected: Kind,
+        expected: EnvelopeKind,
     },
     /// Holds a version of the body that this version does not know.
     UnknownVersion {
         /// What it holds.
-        kind: Kind,
+        kind: EnvelopeKind,
         /// In which version.
         version: u16,
         /// The newest version known here.
@@ -180,11 +185,11 @@ mod tests {
     #[test]
     fn what_went_in_comes_out() {
         let kinds = [
-            Kind::Record,
-            Kind::Definition,
-            Kind::Checkpoint,
-            Kind::InboxItem,
-            Kind::Command,
+            EnvelopeKind::Record,
+            EnvelopeKind::Definition,
+            EnvelopeKind::Checkpoint,
+            EnvelopeKind::InboxItem,
+            EnvelopeKind::Command,
         ];
         for kind in kinds {
             let bytes = Envelope::encode(kind, 0x1234, b"body");
@@ -194,11 +199,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        let good = Envelope::encode(Kind::Record, 2, b"");
+        let good = Envelope::encode(EnvelopeKind::Record, 2, b"");
         let with = |at: usize, byte: u8| {
             let mut bytes = good.clone();
             bytes[at] = byte;
-            Envelope::expect(Kind::Record, 2, &bytes).map(|(version, _)| version)
+            Envelope::expect(EnvelopeKind::Record, 2, &bytes).map(|(version, _)| version)
         };
         assert_eq!(with(7, 0), Ok(2));
         assert_eq!(with(0, b'X'), Err(EnvelopeError::Foreign));

@@ -50,7 +50,7 @@ pub use blobs::Blobs;
 pub use block_on::{Wait, block_on, may_block};
 pub use catalogue::Catalogue;
 pub use dead::{DeadLetter, DeadLetters};
-pub use envelope::{Envelope, EnvelopeError, Kind};
+pub use envelope::{Envelope, EnvelopeError, EnvelopeKind};
 pub use hook::{Hook, Hooks};
 pub use inbox::Inbox;
 pub use key_value::{KeyValue, Note};
@@ -73,7 +73,7 @@ pub use types::{
 };
 pub use wakes::{Bell, Listener, Wakes};
 pub use work::{
-    ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, Work, WorkItem, WorkKey, WorkLease,
+    ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 /// The future that every method returns.
@@ -96,7 +96,7 @@ pub trait Backend:
     + Secrets
     + Leases
     + Wakes
-    + Work
+    + WorkQueue
 {
 }
 
@@ -116,6 +116,6 @@ impl<S> Backend for S where
         + Secrets
         + Leases
         + Wakes
-        + Work
+        + WorkQueue
 {
 }

@@ -1,7 +1,7 @@
 //! The work queue: attempts for workers of other processes, and for workers in any language.
 //!
 //! It may lose items, because the log knows what is open: the owner of a run asks what the
-//! queue still has ([`Work::known`]) after every reconnect and for every attempt that has been
+//! queue still has ([`WorkQueue::known`]) after every reconnect and for every attempt that has been
 //! silent too long, and pushes again. It records no outcome: an outcome is offered to the run
 //! under the item's lease, and the run's owner decides. Payloads are opaque here.
 
@@ -114,7 +114,7 @@ pub enum LeaseAnswer {
 }
 
 /// The work queue.
-pub trait Work: Send + Sync + 'static {
+pub trait WorkQueue: Send + Sync + 'static {
     /// Puts items into the queue. One whose key is there already changes nothing, so pushing
     /// again is harmless. After an error, or a crash in between or at any time after: some of
     /// them are there, or none.
@@ -160,7 +160,7 @@ pub trait Work: Send + Sync + 'static {
 
     /// Leases an item that waits to a worker that works on it already, under a lease that ran
     /// out or that the queue has lost; `None` if the item does not wait. After a crash in
-    /// between: it may be leased without the worker's knowledge, as after [`Work::pull`].
+    /// between: it may be leased without the worker's knowledge, as after [`WorkQueue::pull`].
     fn resume_item(
         &self,
         tenant: Option<&str>,

@@ -130,7 +130,8 @@ async fn dead_letters(
 /// Which dead letters to act on.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Which {
+#[schemars(rename = "Which")]
+struct DeadLetterTarget {
     /// The letters of these runs.
     execution_id: Vec<Words<128>>,
     /// All letters.
@@ -140,9 +141,9 @@ struct Which {
 async fn requeue(
     State(app): State<App>,
     caller: Caller,
-    Json(which): Json<Which>,
+    Json(target): Json<DeadLetterTarget>,
 ) -> Result<Json<LettersShape>, ApiError> {
-    let runs = chosen(&app, &caller, which).await?;
+    let runs = chosen(&app, &caller, target).await?;
     for &run in &runs {
         app.engine().requeue(run).await.map_err(Failure::from)?;
     }
@@ -152,9 +153,9 @@ async fn requeue(
 async fn purge(
     State(app): State<App>,
     caller: Caller,
-    Query(which): Query<Which>,
+    Query(target): Query<DeadLetterTarget>,
 ) -> Result<Json<LettersShape>, ApiError> {
-    let runs = chosen(&app, &caller, which).await?;
+    let runs = chosen(&app, &caller, target).await?;
     for &run in &runs {
         let actor = Actor {
             by: caller.by(),
@@ -182,12 +183,16 @@ async fn told(
 }
 
 /// The runs whose letters the request names; each must have one.
-async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, ApiError> {
-    if which.all != which.execution_id.is_empty() {
+async fn chosen(
+    app: &App,
+    caller: &Caller,
+    target: DeadLetterTarget,
+) -> Result<Vec<RunId>, ApiError> {
+    if target.all != target.execution_id.is_empty() {
         return Err(failures::USAGE.error("name runs by executionId, or say all=true"));
     }
-    let all = which.all;
-    let ids: Vec<String> = which.execution_id.into_iter().map(Into::into).collect();
+    let all = target.all;
+    let ids: Vec<String> = target.execution_id.into_iter().map(Into::into).collect();
     app.read(caller, move |queries| {
         let missing = |id: &str| {
             let message = format!("the run '{id}' is not among the dead letters");

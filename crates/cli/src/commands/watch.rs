@@ -26,7 +26,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Watch) -> Result<Exit, Failur
     };
     match remote::follow(&session, &server, run, options)? {
         Followed::Exit(exit) => Ok(exit),
-        Followed::Gone(status) | Followed::NotCarried(status) => {
+        Followed::Gone(status) | Followed::NotAcquired(status) => {
             Err(foreground::nobody(run, status))
         }
     }

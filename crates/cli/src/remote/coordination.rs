@@ -4,7 +4,7 @@
 use windlass_store::{
     Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
     Leases, Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes,
-    Work, WorkItem, WorkKey, WorkLease,
+    WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 use super::refusals::refused;
@@ -58,7 +58,7 @@ impl Wakes for RemoteStore {
     }
 }
 
-impl Work for RemoteStore {
+impl WorkQueue for RemoteStore {
     fn push(&self, _: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
         refused()
     }

@@ -48,14 +48,14 @@ pub(crate) enum Followed {
     /// The process that held the data directory has ended; this is how the run stands.
     Gone(RunStatus),
     /// The process is there, and does not carry the run on.
-    NotCarried(RunStatus),
+    NotAcquired(RunStatus),
 }
 
 enum Ended {
     Run(RunStatus),
     Left(Exit),
     Gone,
-    NotCarried(RunStatus),
+    NotAcquired(RunStatus),
 }
 
 /// Follows a run to its end, and prints that.
@@ -68,7 +68,7 @@ pub(crate) fn follow(
     let ended = server.block_on(watch(session, server, run, options))?;
     let output = session.settings.output;
     let status = match ended? {
-        Ended::NotCarried(status) => return Ok(Followed::NotCarried(status)),
+        Ended::NotAcquired(status) => return Ok(Followed::NotAcquired(status)),
         Ended::Left(exit) => {
             let address = server.address();
             let place = match server.holder() {
@@ -106,7 +106,7 @@ async fn watch(
         match holder_run::status(server, run).await {
             Ok(HolderRun { status, .. }) if status.is_final() => return Ok(Ended::Run(status)),
             Ok(HolderRun { carried: true, .. }) => {}
-            Ok(HolderRun { status, .. }) => return Ok(Ended::NotCarried(status)),
+            Ok(HolderRun { status, .. }) => return Ok(Ended::NotAcquired(status)),
             Err(failure) if server.is_gone(&failure) => return Ok(Ended::Gone),
             Err(failure) => return Err(failure),
         }

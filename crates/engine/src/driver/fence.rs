@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use windlass_core::RunId;
-use windlass_orchestrator::Input;
+use windlass_orchestrator::ShardInput;
 use windlass_orchestrator::supervisor::AfterFence;
 use windlass_store::Error;
 
@@ -53,7 +53,7 @@ impl Driver {
         tokio::spawn(async move {
             let result = store.head(run).await;
             let _ = outbox
-                .send(Message::Input(Input::HeadRead { run, result }))
+                .send(Message::Input(ShardInput::HeadRead { run, result }))
                 .await;
         });
     }

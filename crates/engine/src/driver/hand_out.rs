@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::RunId;
 use windlass_core::run::{Dispatch, Instance, Interrupt, Outcome};
 use windlass_core::value::ValueRef;
-use windlass_orchestrator::{Evaluation, Input, Pass};
+use windlass_orchestrator::{Evaluation, Pass, ShardInput};
 use windlass_store::{Error, Wait as _, crash};
 
 use super::{Driver, Message, Task};
@@ -42,7 +42,7 @@ impl Driver {
                 workers.values.remember(output.digest(), output.text());
             }
             // The driver is gone only when the engine is: the attempt stays open.
-            let ended = Input::Ended {
+            let ended = ShardInput::Ended {
                 run,
                 node,
                 attempt,
@@ -83,8 +83,8 @@ impl Driver {
         let outbox = self.outbox.clone();
         tokio::task::spawn_blocking(move || {
             let input = match values.read_many(run, &wanted).wait() {
-                Ok(values) => Input::Loaded { run, values },
-                Err(error) => Input::LoadFailed { run, error },
+                Ok(values) => ShardInput::Loaded { run, values },
+                Err(error) => ShardInput::LoadFailed { run, error },
             };
             let _ = outbox.blocking_send(Message::Input(input));
         });
@@ -124,9 +124,9 @@ fn evaluation_job(
             Ok(Pass::Again(evaluation)) => {
                 return Next::Again(evaluation_job(evaluation, interrupt, outbox));
             }
-            Ok(Pass::Done(evaluated)) => Input::Evaluated(evaluated),
+            Ok(Pass::Done(evaluated)) => ShardInput::Evaluated(evaluated),
             // The run is released and can be acquired again; other runs are not affected.
-            Err(_) => Input::LoadFailed {
+            Err(_) => ShardInput::LoadFailed {
                 run,
                 error: Error::Unavailable("an evaluation panicked".to_owned()),
             },

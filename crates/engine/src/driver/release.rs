@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::sync::oneshot;
 use windlass_core::RunId;
-use windlass_orchestrator::{Effect, Input};
+use windlass_orchestrator::{Effect, ShardInput};
 use windlass_store::{Append, Error, Partition};
 
 use super::{Driver, StartAnswer};
@@ -30,13 +30,13 @@ impl Driver {
 
     /// Notes the partition of a run that comes here; `false` if that was handed over while
     /// the run was read.
-    pub(super) fn note_partition(&mut self, input: &Input) -> bool {
+    pub(super) fn note_partition(&mut self, input: &ShardInput) -> bool {
         if !self.is_shared() {
             return true;
         }
         let (run, queued) = match input {
-            Input::Start(start) => (start.run, &start.queued),
-            Input::Acquire { run, .. } => (run.id(), run.queued()),
+            ShardInput::Start(start) => (start.run, &start.queued),
+            ShardInput::Acquire { run, .. } => (run.id(), run.queued()),
             _ => return true,
         };
         let partition = Partition(queued.partition);

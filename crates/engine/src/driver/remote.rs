@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use windlass_core::RunId;
 use windlass_core::run::{Dispatch, Input as RunInput, Instance, Outcome, Refusal};
 use windlass_core::{Millis, NodeStatus};
-use windlass_orchestrator::{HandOut, Input};
+use windlass_orchestrator::{HandOut, ShardInput};
 use windlass_store::WorkKey;
 
 use super::{Driver, Message, PendingCommand, Request};
@@ -76,7 +76,8 @@ impl Driver {
             reply,
         };
         self.commands.insert(id, asked);
-        self.shard.handle(Input::Command { run, id, input }, now);
+        self.shard
+            .handle(ShardInput::Command { run, id, input }, now);
     }
 
     /// A worker outside the process is to stop, or its work is given up.
@@ -100,7 +101,7 @@ impl Driver {
             // What waits is removed; a worker that has it hears of it with its next heartbeat.
             let _ = store.stop(&[key]).await;
             if !handed {
-                let ended = Input::Ended {
+                let ended = ShardInput::Ended {
                     run,
                     node,
                     attempt,

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::run::Dispatch;
-use windlass_orchestrator::Input;
+use windlass_orchestrator::ShardInput;
 use windlass_store::{WorkItem, WorkKey, crash};
 
 use super::is_reserved;
@@ -75,7 +75,7 @@ pub(crate) fn withdraw(workers: &Arc<Workers>, closed: &[Closed]) {
 
 /// The end of an attempt, for the driver.
 pub(super) fn ended(key: WorkKey, report: Box<windlass_core::run::Report>) -> Message {
-    Message::Input(Input::Ended {
+    Message::Input(ShardInput::Ended {
         run: key.run,
         node: key.instance,
         attempt: key.attempt,

@@ -125,7 +125,7 @@ pub type CommandId = u64;
 
 /// What reaches a shard.
 #[derive(Debug)]
-pub enum Input {
+pub enum ShardInput {
     /// A new run.
     Start(Box<Start>),
     /// A run whose state was folded from its log.
@@ -372,14 +372,14 @@ pub enum Effect {
         /// The attempt's number.
         attempt: u32,
     },
-    /// Load values and answer with [`Input::Loaded`].
+    /// Load values and answer with [`ShardInput::Loaded`].
     Load {
         /// The run.
         run: RunId,
         /// Where they are.
         values: Vec<ValueRef>,
     },
-    /// Compute a decision where no other run waits, and answer with [`Input::Evaluated`].
+    /// Compute a decision where no other run waits, and answer with [`ShardInput::Evaluated`].
     Evaluate(Box<Evaluation>),
     /// End the run's evaluation early: something more urgent has come.
     Interrupt {
@@ -452,7 +452,7 @@ pub enum Effect {
         /// for it.
         here: bool,
     },
-    /// Read the run's head and answer with [`Input::HeadRead`]: the store could not say
+    /// Read the run's head and answer with [`ShardInput::HeadRead`]: the store could not say
     /// whether a record was appended.
     ReadHead {
         /// The run.
@@ -583,19 +583,19 @@ impl Shard {
     }
 
     /// Takes an input.
-    pub fn handle(&mut self, input: Input, now: Millis) {
+    pub fn handle(&mut self, input: ShardInput, now: Millis) {
         let run = match &input {
-            Input::Start(start) => start.run,
-            Input::Acquire { run, .. } => run.id(),
-            Input::Ended { run, .. }
-            | Input::ChildEnded { run, .. }
-            | Input::ChildFailed { run, .. }
-            | Input::Appended { run, .. }
-            | Input::HeadRead { run, .. }
-            | Input::Loaded { run, .. }
-            | Input::LoadFailed { run, .. }
-            | Input::Command { run, .. } => *run,
-            Input::Evaluated(evaluated) => evaluated.run(),
+            ShardInput::Start(start) => start.run,
+            ShardInput::Acquire { run, .. } => run.id(),
+            ShardInput::Ended { run, .. }
+            | ShardInput::ChildEnded { run, .. }
+            | ShardInput::ChildFailed { run, .. }
+            | ShardInput::Appended { run, .. }
+            | ShardInput::HeadRead { run, .. }
+            | ShardInput::Loaded { run, .. }
+            | ShardInput::LoadFailed { run, .. }
+            | ShardInput::Command { run, .. } => *run,
+            ShardInput::Evaluated(evaluated) => evaluated.run(),
         };
         let mut context = Context {
             options: &self.options,
@@ -606,7 +606,7 @@ impl Shard {
             now,
         };
         let keep = match input {
-            Input::Start(start) => match Slot::start(*start, &mut context) {
+            ShardInput::Start(start) => match Slot::start(*start, &mut context) {
                 Ok(slot) => {
                     self.slots.insert(run, slot);
                     true
@@ -618,7 +618,7 @@ impl Shard {
                     return;
                 }
             },
-            Input::Acquire {
+            ShardInput::Acquire {
                 run: state,
                 head,
                 mode,
@@ -752,13 +752,13 @@ impl Shard {
 
 /// The run is not here: a command is refused, a parent that sleeps for a child is woken, and
 /// any other input is late and dropped.
-fn refuse(input: Input, context: &mut Context<'_>) {
+fn refuse(input: ShardInput, context: &mut Context<'_>) {
     match input {
-        Input::Command { id, .. } => context.effects.push_back(Effect::Answer {
+        ShardInput::Command { id, .. } => context.effects.push_back(Effect::Answer {
             id,
             result: Err(Refusal::RunEnded),
         }),
-        Input::ChildEnded { run, .. } | Input::ChildFailed { run, .. } => {
+        ShardInput::ChildEnded { run, .. } | ShardInput::ChildFailed { run, .. } => {
             context.effects.push_back(Effect::WakeParent { run });
         }
         _ => {}

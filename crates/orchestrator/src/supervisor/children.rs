@@ -52,7 +52,7 @@ pub enum ChildWork {
 
 /// A command of a parent to its child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildTold {
+pub enum ParentCommand {
     /// To end.
     Cancel,
     /// To end as its parent does: its time is over.
@@ -65,7 +65,7 @@ pub enum ChildTold {
     Compensate,
 }
 
-impl ChildTold {
+impl ParentCommand {
     /// The input that the child gets.
     pub fn input(self, actor: Actor) -> Input {
         let command = match self {
@@ -91,7 +91,7 @@ pub enum ChildStep {
     /// Read whether this run, its parent, is paused; answer with [`ChildJob::paused`].
     IsPaused(RunId),
     /// Tell the child, and answer with [`ChildJob::answered`].
-    Tell(ChildTold),
+    Tell(ParentCommand),
     /// Find its node in the parent, if that is in memory; answer with [`ChildJob::placed`].
     FindPlace(RunId),
     /// Recover the child.
@@ -152,10 +152,10 @@ impl ChildJob {
             ChildWork::Command(_, command) => match command {
                 ChildCommand::Start(_) => ChildStep::ReadRow,
                 ChildCommand::Compensate => ChildStep::Load,
-                ChildCommand::Cancel => ChildStep::Tell(ChildTold::Cancel),
-                ChildCommand::TimeOut => ChildStep::Tell(ChildTold::TimeOut),
-                ChildCommand::Pause => ChildStep::Tell(ChildTold::Pause),
-                ChildCommand::Resume => ChildStep::Tell(ChildTold::Resume),
+                ChildCommand::Cancel => ChildStep::Tell(ParentCommand::Cancel),
+                ChildCommand::TimeOut => ChildStep::Tell(ParentCommand::TimeOut),
+                ChildCommand::Pause => ChildStep::Tell(ParentCommand::Pause),
+                ChildCommand::Resume => ChildStep::Tell(ParentCommand::Resume),
             },
         }
     }
@@ -187,7 +187,7 @@ impl ChildJob {
     /// The parent may have been paused meanwhile: then the child starts nothing either.
     pub fn paused(&self, parent: Option<&RunRow>) -> ChildStep {
         match parent.is_some_and(|row| row.status == RunStatus::Paused) {
-            true => ChildStep::Tell(ChildTold::Pause),
+            true => ChildStep::Tell(ParentCommand::Pause),
             false => ChildStep::Done,
         }
     }
@@ -205,7 +205,7 @@ impl ChildJob {
             return ChildStep::Report(*place);
         }
         self.undoing = Some(*place);
-        ChildStep::Tell(ChildTold::Compensate)
+        ChildStep::Tell(ParentCommand::Compensate)
     }
 
     /// A refused command needs nothing more: the child has ended, or never began. If undoing
@@ -310,7 +310,10 @@ mod tests {
     #[test]
     fn other_commands_are_told_once() {
         let mut job = job(ChildCommand::Cancel);
-        assert!(matches!(job.begin(), ChildStep::Tell(ChildTold::Cancel)));
+        assert!(matches!(
+            job.begin(),
+            ChildStep::Tell(ParentCommand::Cancel)
+        ));
         assert!(matches!(job.answered(ChildAnswer::Lost), ChildStep::Done));
     }
 

@@ -14,7 +14,7 @@ mod waker;
 
 pub use acquire::{Acquisition, LoadedRunFacts, acquire};
 pub use children::{
-    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
+    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildValues, ChildWork, ParentCommand, child_end,
 };
 pub use crash_policy::{CrashPolicy, CrashVerdict, SessionEnd, cause_of_crash};
 pub use ownership::{LeaseOptions, Ownership, OwnershipEffect, OwnershipInput};

@@ -16,7 +16,7 @@ use windlass_core::event::Event;
 use windlass_core::value::Stored;
 use windlass_orchestrator::codec::RECORD_VERSION;
 use windlass_sim::recorded::{RunLog, record_seed};
-use windlass_sim::{Kind, Options};
+use windlass_sim::{Options, WorkloadKind};
 use windlass_store::Envelope;
 use windlass_test_support::fixture::{self, script::Script};
 use windlass_test_support::histories::file::{self, HistoryRecord, RecordedHistory};
@@ -151,10 +151,10 @@ fn stored(log: RunLog) -> RecordedHistory {
     }
 }
 
-fn kind(word: &str) -> Kind {
+fn kind(word: &str) -> WorkloadKind {
     match word {
-        "plain" => Kind::Plain,
-        "structured" => Kind::Structured,
+        "plain" => WorkloadKind::Plain,
+        "structured" => WorkloadKind::Structured,
         _ => panic!("plain or structured, not {word}"),
     }
 }

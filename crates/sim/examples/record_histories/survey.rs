@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use windlass_orchestrator::codec;
 use windlass_sim::recorded::record_seed;
-use windlass_sim::{Kind, Options};
+use windlass_sim::{Options, WorkloadKind};
 
 /// Prints a line for each run of the first seeds: where it is, its size, its events.
-pub(crate) fn print(kind: Kind, seeds: u64) {
+pub(crate) fn print(kind: WorkloadKind, seeds: u64) {
     for seed in 0..seeds {
         let options = Options {
             kind,

@@ -10,7 +10,7 @@ use super::{Cluster, workload};
 use crate::faults::{Defect, Faults};
 use crate::oracle::describe;
 use crate::random::Random;
-use crate::workload::Kind;
+use crate::workload::WorkloadKind;
 use crate::world::{Options, Setup, World};
 
 /// Worlds with several processes take more steps: leases are renewed.
@@ -35,7 +35,7 @@ impl World {
         let mut random = Random::new(seed);
         let horizon = [15_000, 30_000, 45_000][random.below(3) as usize];
         let determinate = random.chance(50);
-        let mut faults = Faults::draw(&mut random, horizon, Kind::Plain);
+        let mut faults = Faults::draw(&mut random, horizon, WorkloadKind::Plain);
         faults.crash_times.clear();
         faults.takeovers.clear();
         // A hanging action takes five minutes, in which nothing else would happen.

@@ -2,7 +2,7 @@
 
 use super::{Backend, must_append, record, run_id};
 use crate::block_on::Wait;
-use crate::{Checkpoint, Envelope, Head, Kind, block_on};
+use crate::{Checkpoint, Envelope, EnvelopeKind, Head, block_on};
 use windlass_core::RunId;
 
 /// Runs every check of this file.
@@ -32,7 +32,7 @@ fn state(head: Head, size: usize) -> Checkpoint {
     let body: Vec<u8> = (0..size).map(|at| (at ^ (at >> 8)) as u8).collect();
     Checkpoint {
         head,
-        bytes: Envelope::encode(Kind::Checkpoint, 1, &body),
+        bytes: Envelope::encode(EnvelopeKind::Checkpoint, 1, &body),
     }
 }
 

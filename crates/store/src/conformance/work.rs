@@ -4,15 +4,15 @@
 
 use super::run_id;
 use crate::{
-    ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Leases, Pull, Work, WorkItem, WorkKey,
-    WorkLease, block_on,
+    ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Leases, Pull, WorkItem, WorkKey, WorkLease,
+    WorkQueue, block_on,
 };
 
 /// Longer than any check takes.
 const LONG: u64 = 600_000;
 
 /// Runs every check that needs no time to pass.
-pub fn all<S: Work + Leases>(open: &dyn Fn() -> S) {
+pub fn all<S: WorkQueue + Leases>(open: &dyn Fn() -> S) {
     items_come_by_priority_then_age(&open());
     a_worker_gets_what_it_can_do(&open());
     slots_and_bytes_bound_a_pull(&open());
@@ -28,7 +28,7 @@ pub fn all<S: Work + Leases>(open: &dyn Fn() -> S) {
 }
 
 /// Runs every check of expiry; the second of a pair lets so many milliseconds pass.
-pub fn expiry<S: Work + Leases, A: Fn(u64)>(open: &dyn Fn() -> (S, A)) {
+pub fn expiry<S: WorkQueue + Leases, A: Fn(u64)>(open: &dyn Fn() -> (S, A)) {
     let (store, pass) = open();
     a_lease_that_runs_out_is_lost_and_a_renewed_one_is_not(&store, &pass);
     let (store, pass) = open();
@@ -56,7 +56,7 @@ fn item(n: u64) -> WorkItem {
     }
 }
 
-fn push<S: Work>(store: &S, items: impl IntoIterator<Item = WorkItem>) {
+fn push<S: WorkQueue>(store: &S, items: impl IntoIterator<Item = WorkItem>) {
     block_on(store.push(items.into_iter().collect())).unwrap();
 }
 
@@ -73,7 +73,7 @@ fn wanted(worker: &str) -> Pull {
     }
 }
 
-fn pull<S: Work>(store: &S, pull: Pull) -> Vec<LeasedItem> {
+fn pull<S: WorkQueue>(store: &S, pull: Pull) -> Vec<LeasedItem> {
     block_on(store.pull(pull)).unwrap()
 }
 
@@ -81,19 +81,19 @@ fn keys(leased: &[LeasedItem]) -> Vec<WorkKey> {
     leased.iter().map(|leased| leased.item.key).collect()
 }
 
-fn renew<S: Work>(store: &S, leased: &LeasedItem) -> LeaseAnswer {
+fn renew<S: WorkQueue>(store: &S, leased: &LeasedItem) -> LeaseAnswer {
     let tenant = leased.item.tenant.as_deref();
     block_on(store.renew_item(tenant, leased.item.key, leased.lease)).unwrap()
 }
 
-fn complete<S: Work>(store: &S, leased: &LeasedItem) -> LeaseAnswer {
+fn complete<S: WorkQueue>(store: &S, leased: &LeasedItem) -> LeaseAnswer {
     let tenant = leased.item.tenant.as_deref();
     block_on(store.complete(tenant, leased.item.key, leased.lease)).unwrap()
 }
 
 const HELD: LeaseAnswer = LeaseAnswer::Held { stop: false };
 
-fn a_returned_item_waits_at_its_old_place<S: Work>(store: &S) {
+fn a_returned_item_waits_at_its_old_place<S: WorkQueue>(store: &S) {
     push(store, [item(1), item(2)]);
     let one = Pull {
         slots: 1,
@@ -110,7 +110,7 @@ fn a_returned_item_waits_at_its_old_place<S: Work>(store: &S) {
     assert!(again.lease != first.lease, "a lease is given once");
 }
 
-fn a_waiting_item_is_resumed_by_its_worker<S: Work>(store: &S) {
+fn a_waiting_item_is_resumed_by_its_worker<S: WorkQueue>(store: &S) {
     let resume = |tenant, n| {
         let term = LeaseTerm::Millis(LONG);
         block_on(store.resume_item(tenant, key(n), "w", term)).unwrap()
@@ -128,7 +128,7 @@ fn a_waiting_item_is_resumed_by_its_worker<S: Work>(store: &S) {
     assert_eq!(block_on(store.complete(None, key(1), lease)).unwrap(), HELD);
 }
 
-fn items_come_by_priority_then_age<S: Work>(store: &S) {
+fn items_come_by_priority_then_age<S: WorkQueue>(store: &S) {
     let urgent = WorkItem {
         priority: 9,
         ..item(3)
@@ -139,7 +139,7 @@ fn items_come_by_priority_then_age<S: Work>(store: &S) {
     assert_eq!(pulled[1].item, item(2));
 }
 
-fn a_worker_gets_what_it_can_do<S: Work>(store: &S) {
+fn a_worker_gets_what_it_can_do<S: WorkQueue>(store: &S) {
     let other = WorkItem {
         action: "other".into(),
         ..item(1)
@@ -163,7 +163,7 @@ fn a_worker_gets_what_it_can_do<S: Work>(store: &S) {
     assert_eq!(keys(&pull(store, able)), [key(1), key(2)]);
 }
 
-fn slots_and_bytes_bound_a_pull<S: Work>(store: &S) {
+fn slots_and_bytes_bound_a_pull<S: WorkQueue>(store: &S) {
     let large = |n| WorkItem {
         payload: vec![b'x'; 1_000],
         ..item(n)
@@ -180,7 +180,7 @@ fn slots_and_bytes_bound_a_pull<S: Work>(store: &S) {
     assert_eq!(keys(&pull(store, with(9, 2_000))), [key(3), key(4)]);
 }
 
-fn an_item_is_pushed_once_and_leased_once<S: Work>(store: &S) {
+fn an_item_is_pushed_once_and_leased_once<S: WorkQueue>(store: &S) {
     assert!(block_on(store.known(&[key(1)])).unwrap().is_empty());
     push(store, [item(1)]);
     let changed = WorkItem {
@@ -202,7 +202,7 @@ fn an_item_is_pushed_once_and_leased_once<S: Work>(store: &S) {
     assert_eq!(known(&[key(1)]), [(key(1), leased)]);
 }
 
-fn only_the_current_lease_completes<S: Work>(store: &S) {
+fn only_the_current_lease_completes<S: WorkQueue>(store: &S) {
     push(store, [item(1)]);
     let first = pull(store, wanted("w")).remove(0);
     let again = Pull {
@@ -226,7 +226,7 @@ fn only_the_current_lease_completes<S: Work>(store: &S) {
     assert!(block_on(store.known(&[key(1)])).unwrap().is_empty());
 }
 
-fn tenants_do_not_meet<S: Work>(store: &S) {
+fn tenants_do_not_meet<S: WorkQueue>(store: &S) {
     let of = |tenant: Option<&str>, n| WorkItem {
         tenant: tenant.map(Into::into),
         ..item(n)
@@ -253,7 +253,7 @@ fn tenants_do_not_meet<S: Work>(store: &S) {
     assert_eq!(complete(store, &a[0]), HELD);
 }
 
-fn an_item_that_a_worker_does_not_name_comes_again<S: Work>(store: &S) {
+fn an_item_that_a_worker_does_not_name_comes_again<S: WorkQueue>(store: &S) {
     push(store, [item(1), item(2)]);
     assert_eq!(pull(store, wanted("w")).len(), 2);
     let with = |holding| Pull {
@@ -268,7 +268,7 @@ fn an_item_that_a_worker_does_not_name_comes_again<S: Work>(store: &S) {
     assert!(pull(store, with(all)).is_empty());
 }
 
-fn a_stopped_item_is_removed_or_its_worker_told<S: Work>(store: &S) {
+fn a_stopped_item_is_removed_or_its_worker_told<S: WorkQueue>(store: &S) {
     push(store, [item(1)]);
     let leased = pull(store, wanted("w")).remove(0);
     push(store, [item(2)]);
@@ -278,7 +278,7 @@ fn a_stopped_item_is_removed_or_its_worker_told<S: Work>(store: &S) {
     assert_eq!(complete(store, &leased), LeaseAnswer::Held { stop: true });
 }
 
-fn a_withdrawn_item_is_unknown<S: Work>(store: &S) {
+fn a_withdrawn_item_is_unknown<S: WorkQueue>(store: &S) {
     push(store, [item(1)]);
     let leased = pull(store, wanted("w")).remove(0);
     push(store, [item(2)]);
@@ -293,7 +293,7 @@ fn a_withdrawn_item_is_unknown<S: Work>(store: &S) {
     assert_eq!(complete(store, &again), HELD);
 }
 
-fn items_of_a_session_come_back_when_it_leaves<S: Work + Leases>(store: &S) {
+fn items_of_a_session_come_back_when_it_leaves<S: WorkQueue + Leases>(store: &S) {
     let session = block_on(store.join("a", LONG)).unwrap().session;
     let by = Pull {
         term: LeaseTerm::Session(session),
@@ -309,7 +309,10 @@ fn items_of_a_session_come_back_when_it_leaves<S: Work + Leases>(store: &S) {
     assert_eq!(pull(store, wanted("w"))[0].deliveries, 2);
 }
 
-fn a_lease_that_runs_out_is_lost_and_a_renewed_one_is_not<S: Work>(store: &S, pass: &impl Fn(u64)) {
+fn a_lease_that_runs_out_is_lost_and_a_renewed_one_is_not<S: WorkQueue>(
+    store: &S,
+    pass: &impl Fn(u64),
+) {
     let short = |worker| Pull {
         term: LeaseTerm::Millis(1_000),
         ..wanted(worker)
@@ -328,7 +331,10 @@ fn a_lease_that_runs_out_is_lost_and_a_renewed_one_is_not<S: Work>(store: &S, pa
     assert_eq!(complete(store, &second), HELD);
 }
 
-fn items_of_a_session_come_back_when_it_expires<S: Work + Leases>(store: &S, pass: &impl Fn(u64)) {
+fn items_of_a_session_come_back_when_it_expires<S: WorkQueue + Leases>(
+    store: &S,
+    pass: &impl Fn(u64),
+) {
     let session = block_on(store.join("a", 1_000)).unwrap().session;
     let by = Pull {
         term: LeaseTerm::Session(session),
@@ -343,7 +349,7 @@ fn items_of_a_session_come_back_when_it_expires<S: Work + Leases>(store: &S, pas
     assert_eq!(pull(store, wanted("w")).len(), 1);
 }
 
-fn an_item_that_was_to_stop_is_not_handed_out_again<S: Work>(store: &S, pass: &impl Fn(u64)) {
+fn an_item_that_was_to_stop_is_not_handed_out_again<S: WorkQueue>(store: &S, pass: &impl Fn(u64)) {
     let short = Pull {
         term: LeaseTerm::Millis(1_000),
         ..wanted("w")

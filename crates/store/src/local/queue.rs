@@ -7,8 +7,8 @@ use std::future::ready;
 
 use super::LocalCoordinator;
 use crate::{
-    Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull, SessionId, Work, WorkItem,
-    WorkKey, WorkLease,
+    Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull, SessionId, WorkItem,
+    WorkKey, WorkLease, WorkQueue,
 };
 
 /// Tenant and action: what a worker pulls by.
@@ -295,7 +295,7 @@ fn remove_from<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<WorkKey>>, of: &K, key: &
     }
 }
 
-impl Work for LocalCoordinator {
+impl WorkQueue for LocalCoordinator {
     fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
         let (mut tables, _) = self.current();
         items.into_iter().for_each(|item| tables.work.push(item));

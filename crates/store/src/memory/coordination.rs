@@ -3,7 +3,7 @@
 use crate::{
     Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
     Leases, Listener, LiveSession, MemoryStore, Partition, Pending, Pull, SessionId,
-    TakenPartition, Wakes, Work, WorkItem, WorkKey, WorkLease,
+    TakenPartition, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 impl MemoryStore {
@@ -66,7 +66,7 @@ impl Wakes for MemoryStore {
     }
 }
 
-impl Work for MemoryStore {
+impl WorkQueue for MemoryStore {
     fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
         self.coordinator.push(items)
     }

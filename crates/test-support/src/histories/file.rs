@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use windlass_core::{Digest, RunId};
-use windlass_store::{Envelope, Kind};
+use windlass_store::{Envelope, EnvelopeKind};
 
 /// A recorded history.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct HistoryRecord {
 impl HistoryRecord {
     /// The stored bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        Envelope::encode(Kind::Record, self.version, self.body.as_bytes())
+        Envelope::encode(EnvelopeKind::Record, self.version, self.body.as_bytes())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_sim::script::{Behaviour, Script};
+use windlass_sim::script::{Behaviour, BehaviourScript};
 use windlass_sim::simulate::scripted_nodes;
 
 use super::Simulate;
@@ -11,8 +11,8 @@ use crate::exit::{Exit, Failure};
 use crate::overrides::nearest;
 
 /// Reads the options; a node or signal that the definition does not have is refused.
-pub(super) fn of(arguments: &Simulate, plan: &Plan) -> Result<Script, Failure> {
-    let mut script = Script::default();
+pub(super) fn of(arguments: &Simulate, plan: &Plan) -> Result<BehaviourScript, Failure> {
+    let mut script = BehaviourScript::default();
     for text in &arguments.fail {
         let (node, value) = split("--fail", text, "NODE=RATE[:CODE]")?;
         let (rate, code) = match value.split_once(':') {
@@ -55,7 +55,7 @@ pub(super) fn of(arguments: &Simulate, plan: &Plan) -> Result<Script, Failure> {
 
 /// Changes how a node behaves: by its path, by its id wherever that is, or `*` for all.
 fn each(
-    script: &mut Script,
+    script: &mut BehaviourScript,
     plan: &Plan,
     node: &str,
     change: impl Fn(&mut Behaviour),

@@ -23,8 +23,8 @@ use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
 use super::ready::Ready;
 use super::running::Running;
 use super::{
-    AcquireMode, Begin, ChildCommand, CommandId, Context, Effect, FailedAttempt, Input, Options,
-    Start,
+    AcquireMode, Begin, ChildCommand, CommandId, Context, Effect, FailedAttempt, Options,
+    ShardInput, Start,
 };
 use crate::codec::{self, RecordBuilder};
 use crate::deadline::Deadline;
@@ -334,10 +334,14 @@ impl Slot {
     }
 
     /// Takes an input; `false` when the shard should let the run go.
-    pub(in crate::shard) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> bool {
+    pub(in crate::shard) fn handle(
+        &mut self,
+        input: ShardInput,
+        context: &mut Context<'_>,
+    ) -> bool {
         self.idle_since = None;
         match input {
-            Input::Ended {
+            ShardInput::Ended {
                 node,
                 attempt,
                 report,
@@ -352,13 +356,13 @@ impl Slot {
                     None,
                 ));
             }
-            Input::ChildEnded {
+            ShardInput::ChildEnded {
                 node, attempt, end, ..
             } => {
                 let input = RunInput::ChildEnded { node, attempt, end };
                 self.inbox.push_back((input, None));
             }
-            Input::ChildFailed {
+            ShardInput::ChildFailed {
                 node,
                 attempt,
                 failure,
@@ -371,27 +375,27 @@ impl Slot {
                 };
                 self.inbox.push_back((input, None));
             }
-            Input::Command { id, input, .. } => self.command(id, input, context),
-            Input::Loaded { values, .. } => {
+            ShardInput::Command { id, input, .. } => self.command(id, input, context),
+            ShardInput::Loaded { values, .. } => {
                 self.loading = false;
                 for (digest, text) in values {
                     self.loaded.push(digest);
                     self.values.insert(digest, Loaded::new(text));
                 }
             }
-            Input::Appended {
+            ShardInput::Appended {
                 append_id, result, ..
             } => {
                 if !self.appended(append_id, result, context) {
                     return false;
                 }
             }
-            Input::HeadRead { result, .. } => {
+            ShardInput::HeadRead { result, .. } => {
                 if !self.head_read(result, context) {
                     return false;
                 }
             }
-            Input::LoadFailed { run, error } => {
+            ShardInput::LoadFailed { run, error } => {
                 let parent = self.parent();
                 context
                     .effects
@@ -399,8 +403,8 @@ impl Slot {
                 self.broken = true;
                 self.closed = true;
             }
-            Input::Evaluated(evaluated) => self.evaluated(*evaluated, context),
-            Input::Start(_) | Input::Acquire { .. } => {}
+            ShardInput::Evaluated(evaluated) => self.evaluated(*evaluated, context),
+            ShardInput::Start(_) | ShardInput::Acquire { .. } => {}
         }
         self.advance(context);
         self.release_at_the_end(context);
