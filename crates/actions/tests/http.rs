@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use one_node::{Ran, Setup};
 use serde_json::{Value, json};
-use windlass_test_support::services::{Server, ServiceReply, ServiceRequest, ok};
+use windlass_test_support::services::{ServiceReply, ServiceRequest, StubServer, ok};
 
 async fn request(parameters: Value) -> Ran {
     Setup::new(&[("SECRET", "s3cret-value-1")])
@@ -24,7 +24,7 @@ async fn request(parameters: Value) -> Ran {
 
 #[tokio::test]
 async fn basic_and_bearer_credentials_are_sent_and_not_recorded() {
-    let server = Server::start(|request| {
+    let server = StubServer::start(|request| {
         let shown = request.header("authorization").to_owned();
         ok(json!({ "authorization": shown }))
     });
@@ -53,9 +53,9 @@ async fn basic_and_bearer_credentials_are_sent_and_not_recorded() {
 }
 
 /// Gives tokens `token-1`, `token-2`, …, and takes only the last one.
-fn guarded() -> Server {
+fn guarded() -> StubServer {
     let given = AtomicUsize::new(0);
-    Server::start(move |request: &ServiceRequest| {
+    StubServer::start(move |request: &ServiceRequest| {
         if request.path == "/token" {
             let body = String::from_utf8_lossy(&request.body).into_owned();
             if request.header("authorization") != "Basic aWQ6czNjcmV0LXZhbHVlLTE=" {
@@ -75,7 +75,7 @@ fn guarded() -> Server {
     })
 }
 
-fn oauth2(server: &Server) -> Value {
+fn oauth2(server: &StubServer) -> Value {
     json!({ "url": format!("{}/data", server.url), "auth": { "oauth2": {
         "tokenUrl": format!("{}/token", server.url), "clientId": "id",
         "clientSecret": "{{ secrets.SECRET }}", "scope": "read" } } })
@@ -119,7 +119,7 @@ async fn a_token_that_is_refused_says_so() {
 
 #[tokio::test]
 async fn pages_follow_the_link_header() {
-    let server = Server::start(|request| {
+    let server = StubServer::start(|request| {
         let page: u32 = request.parameter("page").parse().unwrap_or(1);
         let links = if page < 3 {
             format!(
@@ -153,7 +153,7 @@ async fn pages_follow_the_link_header() {
 
 #[tokio::test]
 async fn pages_follow_a_cursor_by_expression() {
-    let server = Server::start(|request| {
+    let server = StubServer::start(|request| {
         assert_eq!(request.parameter("size"), "2");
         let body = match request.parameter("after") {
             "" => json!({ "data": { "items": ["a", "b"] }, "next": "x y" }),
@@ -179,13 +179,13 @@ async fn pages_follow_a_cursor_by_expression() {
 
 #[tokio::test]
 async fn pages_neither_go_round_nor_leave_their_origin() {
-    let round = Server::start(|_| ok(json!({ "next": "/" })));
+    let round = StubServer::start(|_| ok(json!({ "next": "/" })));
     let parameters = json!({ "url": round.url, "paginate": { "cursor": "body.next" } });
     let ran = request(parameters).await;
     assert_eq!(ran.error(), ("HTTP_PAGINATION", false), "{}", ran.node);
-    let other = Server::start(|_| ok(json!({})));
+    let other = StubServer::start(|_| ok(json!({})));
     let away = other.url.clone();
-    let server = Server::start(move |_| ok(json!({ "next": away })));
+    let server = StubServer::start(move |_| ok(json!({ "next": away })));
     let parameters = json!({ "url": server.url, "auth": { "bearer": "{{ secrets.SECRET }}" },
         "paginate": { "cursor": "body.next" } });
     let ran = request(parameters).await;
@@ -195,7 +195,7 @@ async fn pages_neither_go_round_nor_leave_their_origin() {
 
 #[tokio::test]
 async fn errors_name_method_address_status_and_body() {
-    let server = Server::start(|_| ServiceReply::Bytes(409, Vec::new(), b"busy".to_vec()));
+    let server = StubServer::start(|_| ServiceReply::Bytes(409, Vec::new(), b"busy".to_vec()));
     let url = format!("{}/orders?x=1", server.url);
     let ran = request(json!({ "url": url, "method": "put", "body": {} })).await;
     assert_eq!(ran.error(), ("HTTP_409", false), "{}", ran.node);
@@ -207,7 +207,7 @@ async fn errors_name_method_address_status_and_body() {
     assert_eq!(ran.error(), ("HTTP_409", true), "{}", ran.node);
     let ran = request(json!({ "url": url, "expectStatus": [409] })).await;
     assert_eq!(ran.node["output"]["body"], "busy", "{}", ran.node);
-    let closed = Server::start(|_| ServiceReply::Close);
+    let closed = StubServer::start(|_| ServiceReply::Close);
     let ran = request(json!({ "url": closed.url })).await;
     assert_eq!(ran.error(), ("HTTP_FAILED", true), "{}", ran.node);
     let message = ran.node["error"]["message"].as_str().unwrap();
@@ -219,7 +219,7 @@ async fn errors_name_method_address_status_and_body() {
 
 #[tokio::test]
 async fn compressed_answers_are_bounded() {
-    let server = Server::start(|request| {
+    let server = StubServer::start(|request| {
         assert!(request.header("accept-encoding").contains("gzip"));
         let size = if request.path == "/bomb" { 11 << 20 } else { 3 };
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -239,7 +239,7 @@ async fn compressed_answers_are_bounded() {
 #[tokio::test]
 async fn forms_have_parts_and_answers_may_be_bytes() {
     let server =
-        Server::start(|request| ServiceReply::Bytes(200, Vec::new(), request.body.clone()));
+        StubServer::start(|request| ServiceReply::Bytes(200, Vec::new(), request.body.clone()));
     let ran = request(
         json!({ "url": server.url, "method": "POST", "responseType": "text",
         "multipart": [
@@ -262,7 +262,7 @@ async fn forms_have_parts_and_answers_may_be_bytes() {
     let kind = seen[0].header("content-type");
     let boundary = kind.strip_prefix("multipart/form-data; boundary=").unwrap();
     assert!(body.ends_with(&format!("--{boundary}--\r\n")));
-    let bytes = Server::start(|_| ServiceReply::Bytes(200, Vec::new(), vec![0, 255]));
+    let bytes = StubServer::start(|_| ServiceReply::Bytes(200, Vec::new(), vec![0, 255]));
     let ran = request(json!({ "url": bytes.url, "responseType": "base64" })).await;
     assert_eq!(ran.node["output"]["body"], "AP8=");
     let ran = request(json!({ "url": bytes.url, "responseType": "json" })).await;

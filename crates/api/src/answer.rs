@@ -129,14 +129,14 @@ impl Output for NoContent {
 
 /// Text of a type: metrics, a page, a drawing.
 #[derive(Debug, Clone)]
-pub struct Text {
+pub struct TextAnswer {
     /// The value of `Content-Type`.
     pub media: &'static str,
     /// The text.
     pub text: String,
 }
 
-impl Text {
+impl TextAnswer {
     /// Plain text.
     pub fn plain(text: impl Into<String>) -> Self {
         Self {
@@ -146,13 +146,13 @@ impl Text {
     }
 }
 
-impl IntoResponse for Text {
+impl IntoResponse for TextAnswer {
     fn into_response(self) -> Response {
         typed(StatusCode::OK, self.media, self.text)
     }
 }
 
-impl Output for Text {
+impl Output for TextAnswer {
     fn describe(operation: &mut Operation<'_>) {
         operation.answer::<String>(200, "text/plain", "Text");
     }
@@ -160,7 +160,7 @@ impl Output for Text {
 
 /// A drawing, as text or as an image.
 #[derive(Debug, Clone)]
-pub struct Drawing(pub Text);
+pub struct Drawing(pub TextAnswer);
 
 impl IntoResponse for Drawing {
     fn into_response(self) -> Response {
@@ -170,7 +170,7 @@ impl IntoResponse for Drawing {
 
 impl Output for Drawing {
     fn describe(operation: &mut Operation<'_>) {
-        Text::describe(operation);
+        TextAnswer::describe(operation);
         operation.answer::<String>(200, "image/svg+xml", "Text");
     }
 }

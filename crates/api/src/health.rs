@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::answer::{RawJson, Text};
+use crate::answer::{RawJson, TextAnswer};
 use crate::auth::Auth;
 use crate::code;
 use crate::error::{ApiError, Detail};
@@ -206,8 +206,8 @@ fn not_ready(details: &[Detail]) -> ApiError {
     }
 }
 
-async fn metrics(State(probes): State<Probes>) -> Result<Text, ApiError> {
-    Ok(Text {
+async fn metrics(State(probes): State<Probes>) -> Result<TextAnswer, ApiError> {
+    Ok(TextAnswer {
         media: "text/plain; version=0.0.4; charset=utf-8",
         text: (probes.metrics)().await,
     })

@@ -27,14 +27,14 @@ const FILE_BYTES: usize = 1024 * 1024;
 
 /// Where a setting comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SettingOrigin {
     Flag,
     Variable(&'static str),
     File(PathBuf),
     Default,
 }
 
-impl Origin {
+impl SettingOrigin {
     /// What comes from a higher one is meant rather than what comes from a lower.
     fn rank(&self) -> u8 {
         match self {
@@ -46,7 +46,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => f.write_str("flag"),
@@ -65,7 +65,7 @@ pub(crate) struct Setting {
     /// Its value as text, if it has one.
     pub(crate) value: Option<String>,
     /// Where it comes from.
-    pub(crate) origin: Origin,
+    pub(crate) origin: SettingOrigin,
 }
 
 /// All settings in force.
@@ -93,13 +93,13 @@ impl Config {
         let setting = |key: &'static SettingKey| {
             let from_file = || file.iter().find(|(known, _)| *known == key.name);
             let (value, origin) = if let Some(value) = flag(global, key.name) {
-                (Some(value), Origin::Flag)
+                (Some(value), SettingOrigin::Flag)
             } else if let Some(value) = variable(key.variable) {
-                (Some(value), Origin::Variable(key.variable))
+                (Some(value), SettingOrigin::Variable(key.variable))
             } else if let Some((_, value)) = from_file() {
-                (Some(value.clone()), Origin::File(path.clone()))
+                (Some(value.clone()), SettingOrigin::File(path.clone()))
             } else {
-                (key.default.map(str::to_owned), Origin::Default)
+                (key.default.map(str::to_owned), SettingOrigin::Default)
             };
             check(key, value.as_deref(), &origin)?;
             Ok(Setting {
@@ -130,7 +130,7 @@ impl Config {
         let (Some(server), Some(directory)) = (found("server"), found("data_dir")) else {
             return Ok(None);
         };
-        if (&server.origin, &directory.origin) == (&Origin::Flag, &Origin::Flag) {
+        if (&server.origin, &directory.origin) == (&SettingOrigin::Flag, &SettingOrigin::Flag) {
             let message = "--server and --data-dir exclude each other";
             return Err(Failure::new(Exit::Usage, "USAGE", message));
         }
@@ -253,11 +253,11 @@ impl Config {
             let Some(key) = KEYS.iter().find(|key| key.name == name) else {
                 continue;
             };
-            check(key, Some(&value), &Origin::Flag)?;
+            check(key, Some(&value), &SettingOrigin::Flag)?;
             for setting in &mut self.settings {
                 if setting.key == name {
                     setting.value = Some(value.clone());
-                    setting.origin = Origin::Flag;
+                    setting.origin = SettingOrigin::Flag;
                 }
             }
         }
@@ -300,7 +300,7 @@ fn flag(global: &Global, key: &str) -> Option<String> {
 }
 
 /// Refuses a value that the setting cannot have, naming where it came from.
-fn check(key: &SettingKey, value: Option<&str>, origin: &Origin) -> Result<(), Failure> {
+fn check(key: &SettingKey, value: Option<&str>, origin: &SettingOrigin) -> Result<(), Failure> {
     let Some(value) = value else { return Ok(()) };
     let Err(possible) = key.kind.check(value) else {
         return Ok(());

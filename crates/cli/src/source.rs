@@ -9,7 +9,7 @@ use windlass_core::definition::Parsed;
 use windlass_engine::FROZEN_AT;
 use windlass_service::frozen;
 use windlass_service::moment::now;
-pub(crate) use windlass_service::source::{Prepared, build};
+pub(crate) use windlass_service::source::{PreparedDefinition, build};
 
 use crate::definition_file::accept;
 use crate::exit::{Exit, Failure};
@@ -21,7 +21,7 @@ const STACK_BYTES: usize = 8 * 1024 * 1024;
 
 /// What a file has: a definition, or a graph that belongs to one run alone.
 pub(crate) struct Source {
-    pub(crate) definition: Prepared,
+    pub(crate) definition: PreparedDefinition,
     pub(crate) frozen: bool,
 }
 
@@ -59,7 +59,7 @@ fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
         Some(graph) => graph.into_definition(None)?,
         None => text,
     };
-    let check = |definition: &Prepared| match signed {
+    let check = |definition: &PreparedDefinition| match signed {
         Some(signed) => frozen::check_signature(&path.display().to_string(), signed, definition),
         None => Ok(()),
     };
@@ -94,7 +94,7 @@ fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
 pub(crate) fn prepare_named(
     name: &str,
     text: &[u8],
-) -> Result<Prepared, windlass_service::Failure> {
+) -> Result<PreparedDefinition, windlass_service::Failure> {
     let parsed = accept(name, text)?;
     build(parsed.definition, parsed.json)
 }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Client, ECHO, Server, World};
+use windlass_test_support::process::{Client, ECHO, ServerProcess, World};
 
 /// An operation of the document that takes a body.
 struct Operation {
@@ -65,7 +65,7 @@ const LENGTHS: [&str; 2] = [
     "Transfer-Encoding: chunked\r\n",
 ];
 
-fn with_tokens(world: &World, more: &[&str], variables: &[(&str, &str)]) -> Server {
+fn with_tokens(world: &World, more: &[&str], variables: &[(&str, &str)]) -> ServerProcess {
     world.token("first", None, "admin");
     let mut arguments = vec!["--auth-keys", "keys.json"];
     arguments.extend(more);

@@ -5,11 +5,11 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::json;
-use windlass_test_support::process::{Client, ECHO, Server, WAIT, World, serving};
+use windlass_test_support::process::{Client, ECHO, ServerProcess, WAIT, World, serving};
 
 const MIB: usize = 1024 * 1024;
 
-fn started() -> (World, Server, Client) {
+fn started() -> (World, ServerProcess, Client) {
     serving(&[ECHO, WAIT])
 }
 

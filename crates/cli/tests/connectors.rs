@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_test_support::services::confluence::{self, Confluence};
 use windlass_test_support::services::monday::{self, Monday};
 use windlass_test_support::services::slack::{self, Slack};
-use windlass_test_support::services::{Server, ServiceReply};
+use windlass_test_support::services::{ServiceReply, StubServer};
 
 struct World {
     folder: tempfile::TempDir,
@@ -152,7 +152,12 @@ fn onboarding_takes_its_failure_route() {
 /// Kills the process when the service has made the thing and has not answered, and carries the
 /// run on in another.
 #[track_caller]
-fn killed_after_making(world: &World, server: &Server, action: &str, parameters: &Value) -> Value {
+fn killed_after_making(
+    world: &World,
+    server: &StubServer,
+    action: &str,
+    parameters: &Value,
+) -> Value {
     let node = json!({ "id": "make", "actionType": action, "parameters": parameters });
     let definition = json!({ "id": "make", "nodes": [node] });
     let path = world.folder.path().join("make.json");

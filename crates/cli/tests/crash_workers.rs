@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Answer, Server, World};
+use windlass_test_support::process::{HttpAnswer, ServerProcess, World};
 
 /// Where the server is killed, and at which passings.
 const POINTS: &[(&str, &[u64])] = &[
@@ -35,7 +35,7 @@ const CHAIN: &str = r#"{
 /// A server that is started again whenever it was killed.
 struct Restarted {
     world: World,
-    server: Server,
+    server: ServerProcess,
     deaths: usize,
 }
 
@@ -51,7 +51,7 @@ impl Restarted {
     }
 
     /// One answer, if the server lives to give it; else the next one is there on return.
-    fn try_post(&mut self, path: &str, body: &str) -> Option<Answer> {
+    fn try_post(&mut self, path: &str, body: &str) -> Option<HttpAnswer> {
         let headers = [("Content-Type", "application/json")];
         let client = self.server.client();
         match client.try_send("POST", path, &headers, Some(body.as_bytes())) {
@@ -67,7 +67,7 @@ impl Restarted {
     }
 
     /// The answer, asked for until it comes.
-    fn post(&mut self, path: &str, body: &str) -> Answer {
+    fn post(&mut self, path: &str, body: &str) -> HttpAnswer {
         loop {
             if let Some(answer) = self.try_post(path, body) {
                 return answer;

@@ -6,7 +6,7 @@
 use std::process::Command;
 
 use serde_json::json;
-use windlass_test_support::process::{Server, World};
+use windlass_test_support::process::{ServerProcess, World};
 
 /// A chain that outlives the time without space, with a value that gets a file of its own.
 const CHAIN: &str = r#"{
@@ -20,7 +20,7 @@ const CHAIN: &str = r#"{
 }"#;
 
 /// Sets how large a file of the server may get.
-fn limit(server: &Server, bytes: &str) {
+fn limit(server: &ServerProcess, bytes: &str) {
     let set = Command::new("prlimit")
         .args(["--pid", &server.process().to_string()])
         .arg(format!("--fsize={bytes}:unlimited"))

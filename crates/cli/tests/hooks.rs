@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::hmac;
 use serde_json::{Value, json};
-use windlass_test_support::process::{Answer, Client, World};
+use windlass_test_support::process::{Client, HttpAnswer, World};
 
 const ECHO: &str = r#"{ "id": "echo", "nodes": [{ "id": "a", "actionType": "core.echo",
   "parameters": { "got": "{{ trigger.body.n }}" } }] }"#;
@@ -21,7 +21,13 @@ fn signature(secret: &str, time: u64, body: &str) -> String {
     format!("t={time},v1={hex}")
 }
 
-fn call(client: &Client, path: &str, signature: &str, more: &[(&str, &str)], body: &str) -> Answer {
+fn call(
+    client: &Client,
+    path: &str,
+    signature: &str,
+    more: &[(&str, &str)],
+    body: &str,
+) -> HttpAnswer {
     let mut headers = vec![
         ("Content-Type", "application/json"),
         ("X-Windlass-Signature", signature),

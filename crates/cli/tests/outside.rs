@@ -3,15 +3,15 @@
 use std::io::Write as _;
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Answer, Client, ECHO, Server, World, serving};
+use windlass_test_support::process::{Client, ECHO, HttpAnswer, ServerProcess, World, serving};
 
 const EXECUTE: &str = "/api/v1/workflows/echo/execute";
 
-fn started() -> (World, Server, Client) {
+fn started() -> (World, ServerProcess, Client) {
     serving(&[ECHO])
 }
 
-fn read(client: &Client, started: &Answer) -> Value {
+fn read(client: &Client, started: &HttpAnswer) -> Value {
     let path = format!("/api/v1/executions/{}", started.text("executionId"));
     client.get(&path).expect(200).json()
 }
@@ -81,7 +81,7 @@ fn a_body_that_may_be_left_out_may_be_empty() {
     let head = client.head("POST", EXECUTE);
     let rest = "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     write!(stream, "{head}{rest}").unwrap();
-    Answer::read(stream).unwrap().expect(202);
+    HttpAnswer::read(stream).unwrap().expect(202);
     // Something in it needs a type.
     let answer = client.send("POST", EXECUTE, &[], Some(b"{}"));
     answer.refused(415, "MEDIA_TYPE_UNSUPPORTED");

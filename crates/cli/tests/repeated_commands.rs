@@ -2,7 +2,9 @@
 //! changes nothing (semantics §12.5), also after the server was killed.
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Answer, Client, FAIL, Server, WAIT, World, serving};
+use windlass_test_support::process::{
+    Client, FAIL, HttpAnswer, ServerProcess, WAIT, World, serving,
+};
 
 /// Waits for the signal `go` three times.
 const THREE: &str = r#"{
@@ -14,11 +16,11 @@ const THREE: &str = r#"{
   ]
 }"#;
 
-fn started() -> (World, Server, Client) {
+fn started() -> (World, ServerProcess, Client) {
     serving(&[WAIT, FAIL, THREE])
 }
 
-fn send(client: &Client, run: &str, command: &str, key: &str, body: &Value) -> Answer {
+fn send(client: &Client, run: &str, command: &str, key: &str, body: &Value) -> HttpAnswer {
     let path = format!("/api/v1/executions/{run}/{command}");
     let headers = [
         ("Content-Type", "application/json"),

@@ -1,9 +1,9 @@
 //! The server from outside: starting runs, watching them, finding them again.
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Client, ECHO, FAIL, Server, WAIT, World, serving};
+use windlass_test_support::process::{Client, ECHO, FAIL, ServerProcess, WAIT, World, serving};
 
-fn started() -> (World, Server, Client) {
+fn started() -> (World, ServerProcess, Client) {
     serving(&[ECHO, WAIT, FAIL])
 }
 

@@ -1,7 +1,7 @@
 //! The server from outside: acting on runs, one and many, and what is kept of it.
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Client, ECHO, FAIL, Server, WAIT, World, serving};
+use windlass_test_support::process::{Client, ECHO, FAIL, ServerProcess, WAIT, World, serving};
 
 const SAGA: &str = r#"{
   "id": "saga",
@@ -11,7 +11,7 @@ const SAGA: &str = r#"{
   ]
 }"#;
 
-fn started() -> (World, Server, Client) {
+fn started() -> (World, ServerProcess, Client) {
     serving(&[ECHO, WAIT, FAIL, SAGA])
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{JoinHandle, spawn};
 
 use serde_json::json;
-use windlass_test_support::process::{Client, ECHO, Server, WAIT, World};
+use windlass_test_support::process::{Client, ECHO, ServerProcess, WAIT, World};
 
 const SLEEP: &str = r#"{
   "id": "sleep",
@@ -254,7 +254,7 @@ fn what_derives_from_the_logs_is_made_anew() {
 }
 
 /// A server that finds a run whose last process was killed with it in hand.
-fn bereaved(world: &World) -> (Server, String) {
+fn bereaved(world: &World) -> (ServerProcess, String) {
     let server = world.serve();
     let client = server.client();
     client.publish(SLEEP);

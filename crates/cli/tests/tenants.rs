@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Answer, Client, Server, World};
+use windlass_test_support::process::{Client, HttpAnswer, ServerProcess, World};
 
 const ALL_SCOPES: &str = "workflows:read,workflows:execute,workflows:manage,workflows:work,admin";
 
@@ -28,7 +28,7 @@ fn definition(id: &str, mark: &str) -> String {
 
 struct Tenants {
     world: World,
-    server: Server,
+    server: ServerProcess,
     first: Client,
     second: Client,
     /// A run, a job and a value of the first tenant.
@@ -213,7 +213,7 @@ impl Operation {
         }
     }
 
-    fn ask(&self, client: &Client, tenants: &Tenants) -> Answer {
+    fn ask(&self, client: &Client, tenants: &Tenants) -> HttpAnswer {
         let body = self.has_body.then(|| self.body(tenants).to_string());
         let headers = [("Content-Type", "application/json")];
         let headers = if self.has_body { &headers[..] } else { &[] };
@@ -228,7 +228,7 @@ impl Operation {
 
 /// Nothing of the first tenant is in an answer, but what was asked with.
 #[track_caller]
-fn is_clean(what: &str, answer: &Answer) {
+fn is_clean(what: &str, answer: &HttpAnswer) {
     let text = format!("{}{}", answer.head, String::from_utf8_lossy(&answer.body));
     let text = text.replace("mango-say", "").replace("mango-gate", "");
     let text = text.replace("mango-secret", "");
@@ -497,7 +497,7 @@ fn tokens_and_workflows_have_budgets() {
     ];
     let server = world.serve_with(&["--auth-keys", "keys.json"], &variables);
     let client = server.client_with(&a);
-    let remaining = |answer: &Answer| -> u32 {
+    let remaining = |answer: &HttpAnswer| -> u32 {
         assert_eq!(
             answer.header("x-ratelimit-limit").map(str::is_empty),
             Some(false)

@@ -4,7 +4,7 @@
 use std::thread;
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Answer, Client, Server, World};
+use windlass_test_support::process::{Client, HttpAnswer, ServerProcess, World};
 
 /// One node that a worker outside the server does.
 const ADD: &str = r#"{
@@ -36,7 +36,7 @@ fn task(client: &Client, worker: &str, action: &str) -> Value {
 }
 
 #[track_caller]
-fn say(client: &Client, task: &Value, what: &str, body: Value) -> Answer {
+fn say(client: &Client, task: &Value, what: &str, body: Value) -> HttpAnswer {
     let id = task["taskId"].as_str().expect("an id");
     let mut body = body;
     if body.get("lease").is_none() {
@@ -46,12 +46,12 @@ fn say(client: &Client, task: &Value, what: &str, body: Value) -> Answer {
 }
 
 #[track_caller]
-fn complete(client: &Client, task: &Value, output: Value) -> Answer {
+fn complete(client: &Client, task: &Value, output: Value) -> HttpAnswer {
     say(client, task, "complete", json!({ "output": output }))
 }
 
 #[track_caller]
-fn refused(answer: Answer, status: u16, code: &str) {
+fn refused(answer: HttpAnswer, status: u16, code: &str) {
     let error = answer.expect(status).json();
     assert_eq!(error["error"]["code"], code, "{error}");
 }
@@ -71,7 +71,7 @@ fn ends(client: &Client, run: &str) -> Vec<Value> {
     events.into_iter().filter(ends).collect()
 }
 
-fn started(definition: &str, trigger: Value) -> (World, Server, Client, String) {
+fn started(definition: &str, trigger: Value) -> (World, ServerProcess, Client, String) {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

@@ -7,10 +7,10 @@ use std::fmt;
 
 use serde_json::{Value, json};
 use windlass_expr::{
-    Document, DocumentError, DocumentReader, Error, Limits, Meter, Reference, Template,
+    Document, DocumentError, DocumentReader, Error, ExpressionLimits, Meter, Reference, Template,
 };
 
-use crate::definition::{self, Json, scope};
+use crate::definition::{self, JsonText, scope};
 use crate::event::ConcurrencyKey;
 use crate::id::RunId;
 use crate::run::read_object;
@@ -38,7 +38,7 @@ pub struct StartFacts<'a> {
     /// The trigger, as JSON text.
     pub trigger: &'a str,
     /// The variables at the start.
-    pub vars: &'a BTreeMap<Box<str>, &'a Json>,
+    pub vars: &'a BTreeMap<Box<str>, &'a JsonText>,
 }
 
 /// Why a key cannot be used, in a sentence.
@@ -73,9 +73,9 @@ impl ConcurrencyRule {
     /// # Errors
     /// The key does not compile: the sentence says why.
     pub fn compile(written: &definition::Concurrency) -> Result<Self, String> {
-        let compile = |key: &Json| {
+        let compile = |key: &JsonText| {
             let scope = scope::concurrency_key();
-            Template::compile(key.get(), &scope, &Limits::CHECKED)
+            Template::compile(key.get(), &scope, &ExpressionLimits::CHECKED)
                 .map_err(|problems| crate::plan::first_message(&problems))
         };
         Ok(Self {
@@ -98,7 +98,7 @@ impl ConcurrencyRule {
     pub fn gate(
         &self,
         asked: &StartFacts<'_>,
-        limits: &Limits,
+        limits: &ExpressionLimits,
         meter: &mut Meter,
     ) -> Result<ConcurrencyKey, KeyError> {
         let key = match &self.key {
@@ -115,7 +115,7 @@ impl ConcurrencyRule {
 fn key(
     template: &Template,
     asked: &StartFacts<'_>,
-    limits: &Limits,
+    limits: &ExpressionLimits,
     meter: &mut Meter,
 ) -> Result<Box<str>, KeyError> {
     let text = rendered(template, asked, limits, meter).map_err(|error| KeyError {
@@ -141,7 +141,7 @@ fn key(
 fn rendered(
     template: &Template,
     asked: &StartFacts<'_>,
-    limits: &Limits,
+    limits: &ExpressionLimits,
     meter: &mut Meter,
 ) -> Result<String, Error> {
     let interrupt = meter.interrupt.clone();
@@ -187,7 +187,7 @@ mod tests {
     fn gate(concurrency: &str, trigger: &str) -> Result<ConcurrencyKey, KeyError> {
         let written: definition::Concurrency =
             serde_json::from_str(concurrency).expect("a concurrency");
-        let region: Json = serde_json::from_str("\"eu\"").expect("a value");
+        let region: JsonText = serde_json::from_str("\"eu\"").expect("a value");
         let vars = BTreeMap::from([("region".into(), &region)]);
         let compiled = ConcurrencyRule::compile(&written).expect("compiles");
         let asked = StartFacts {
@@ -197,7 +197,7 @@ mod tests {
             trigger,
             vars: &vars,
         };
-        compiled.gate(&asked, &Limits::default(), &mut Meter::default())
+        compiled.gate(&asked, &ExpressionLimits::default(), &mut Meter::default())
     }
 
     fn key_of(key: &str, trigger: &str) -> Result<Box<str>, KeyError> {

@@ -317,7 +317,7 @@ pub struct Queued {
     pub depth: u32,
     /// The run it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<ForkOrigin>,
     /// Whether its graph belongs to it alone: the definition is a value, not a version.
     #[serde(default, skip_serializing_if = "is_false")]
     pub frozen: bool,
@@ -355,7 +355,7 @@ fn is_false(truth: &bool) -> bool {
 /// The run that another was forked from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Origin {
+pub struct ForkOrigin {
     /// The run.
     pub execution_id: RunId,
     /// The nodes that run again, with everything after them.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use windlass_core::definition::{
-    Definition, DefinitionFormat, DefinitionSource, Limits, MAX_PROBLEMS, Options, Parsed, Problem,
-    SCHEMA_COST, parse,
+    Definition, DefinitionFormat, DefinitionLimits, DefinitionSource, MAX_PROBLEMS, Options,
+    Parsed, Problem, SCHEMA_COST, parse,
 };
 use windlass_core::plan::Plan;
 
@@ -29,7 +29,11 @@ fn on_stack<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 's
         .expect("no panic")
 }
 
-fn read(text: &[u8], format: DefinitionFormat, limits: Limits) -> Result<Parsed<'_>, Vec<Problem>> {
+fn read(
+    text: &[u8],
+    format: DefinitionFormat,
+    limits: DefinitionLimits,
+) -> Result<Parsed<'_>, Vec<Problem>> {
     let source = DefinitionSource {
         name: "flow".to_owned(),
         text,
@@ -65,7 +69,7 @@ fn check(text: impl Into<Vec<u8>>, format: DefinitionFormat, expected: &'static 
     let text = text.into();
     on_small_stack(move || {
         let shown = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
-        let result = read(&text, format, Limits::default());
+        let result = read(&text, format, DefinitionLimits::default());
         assert_eq!(codes(&result), expected, "{shown}");
     });
 }
@@ -132,9 +136,9 @@ fn bodies_are_read_as_deep_as_nesting_allows() {
     }
     check(definition(&node), DefinitionFormat::Json, &["BODY_DEPTH"]);
     on_small_stack(move || {
-        let limits = Limits {
+        let limits = DefinitionLimits {
             body_depth: 15,
-            ..Limits::default()
+            ..DefinitionLimits::default()
         };
         assert!(read(definition(&node).as_bytes(), DefinitionFormat::Json, limits).is_ok());
     });
@@ -160,7 +164,11 @@ fn hostile_expressions_are_refused() {
         );
         let text = definition(&format!("{{\"id\":\"a\",\"actionType\":\"x\"}},{node}"));
         on_stack(stack, move || {
-            let problems = read(text.as_bytes(), DefinitionFormat::Json, Limits::default());
+            let problems = read(
+                text.as_bytes(),
+                DefinitionFormat::Json,
+                DefinitionLimits::default(),
+            );
             let found = codes(&problems);
             assert!(
                 found.iter().all(|code| code.starts_with("EXPRESSION_")),
@@ -177,8 +185,12 @@ fn many_wrong_templates_are_bounded() {
         let value = "{{x}}".repeat(count);
         let node = format!("{{\"id\":\"a\",\"actionType\":\"x\",\"parameters\":\"{value}\"}}");
         let text = definition(&node);
-        let problems =
-            read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).expect_err("bad");
+        let problems = read(
+            text.as_bytes(),
+            DefinitionFormat::Json,
+            DefinitionLimits::default(),
+        )
+        .expect_err("bad");
         assert_eq!(problems.last().map(|problem| problem.code), Some(code));
     }
 }
@@ -187,8 +199,8 @@ fn many_wrong_templates_are_bounded() {
 fn what_is_not_text_is_refused() {
     let text = b"{\"id\":\n \"fl\xFFow\"}".to_vec();
     on_small_stack(move || {
-        let problems =
-            read(&text, DefinitionFormat::Json, Limits::default()).expect_err("not UTF-8");
+        let problems = read(&text, DefinitionFormat::Json, DefinitionLimits::default())
+            .expect_err("not UTF-8");
         let problem = &problems[0];
         assert_eq!(problem.code, "INVALID_UTF8");
         assert_eq!((problem.line, problem.column), (2, 5));
@@ -235,10 +247,10 @@ fn sizes_work_at_their_limit() {
         (text.len() - 1, 3, Some("DEFINITION_TOO_LARGE")),
         (text.len(), 2, Some("NODE_LIMIT")),
     ] {
-        let limits = Limits {
+        let limits = DefinitionLimits {
             bytes,
             nodes,
-            ..Limits::default()
+            ..DefinitionLimits::default()
         };
         let result = read(text.as_bytes(), DefinitionFormat::Json, limits);
         assert_eq!(codes(&result).first().copied(), expected);
@@ -250,9 +262,9 @@ fn nodes_of_bodies_count() {
     let body =
         r#"{"id":"a","forEach":{"items":[],"body":{"nodes":[{"id":"b","actionType":"x"}]}}}"#;
     for (nodes, expected) in [(2, None), (1, Some("NODE_LIMIT"))] {
-        let limits = Limits {
+        let limits = DefinitionLimits {
             nodes,
-            ..Limits::default()
+            ..DefinitionLimits::default()
         };
         let text = definition(body);
         let result = read(text.as_bytes(), DefinitionFormat::Json, limits);
@@ -266,7 +278,7 @@ fn problems_are_bounded_and_the_rest_is_counted() {
     let problems = read(
         definition(&nodes).as_bytes(),
         DefinitionFormat::Json,
-        Limits::default(),
+        DefinitionLimits::default(),
     )
     .expect_err("there are problems");
     assert_eq!(problems.len(), MAX_PROBLEMS + 1);
@@ -289,8 +301,12 @@ fn long_cycles_and_dangling_edges_are_found_quickly() {
         .collect();
     let text = definition(&nodes.join(","));
     on_small_stack(move || {
-        let problems =
-            read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).expect_err("bad");
+        let problems = read(
+            text.as_bytes(),
+            DefinitionFormat::Json,
+            DefinitionLimits::default(),
+        )
+        .expect_err("bad");
         assert!(
             problems
                 .iter()
@@ -302,7 +318,7 @@ fn long_cycles_and_dangling_edges_are_found_quickly() {
 #[test]
 fn json_read_as_yaml_is_the_same_definition() {
     let [json, yaml] = [DefinitionFormat::Json, DefinitionFormat::Yaml].map(|format| {
-        let parsed = read(EXAMPLE.as_bytes(), format, Limits::default()).expect("valid");
+        let parsed = read(EXAMPLE.as_bytes(), format, DefinitionLimits::default()).expect("valid");
         let stored: serde_json::Value = serde_json::from_slice(&parsed.json).expect("JSON");
         let typed = serde_json::to_value(&parsed.definition).expect("JSON");
         (stored, typed)
@@ -314,20 +330,27 @@ fn json_read_as_yaml_is_the_same_definition() {
 fn an_example_cut_at_every_byte_is_refused() {
     on_small_stack(|| {
         let text = EXAMPLE.trim_end();
-        assert!(read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).is_ok());
+        assert!(
+            read(
+                text.as_bytes(),
+                DefinitionFormat::Json,
+                DefinitionLimits::default()
+            )
+            .is_ok()
+        );
         for end in 0..text.len() {
             assert!(
                 read(
                     &text.as_bytes()[..end],
                     DefinitionFormat::Json,
-                    Limits::default()
+                    DefinitionLimits::default()
                 )
                 .is_err()
             );
             let _ = read(
                 &text.as_bytes()[..end],
                 DefinitionFormat::Yaml,
-                Limits::default(),
+                DefinitionLimits::default(),
             );
         }
     });
@@ -340,14 +363,14 @@ proptest! {
     fn any_bytes(text in proptest::collection::vec(any::<u8>(), 0..200)) {
         on_small_stack(move || {
             for format in [DefinitionFormat::Json, DefinitionFormat::Yaml] {
-                let _ = read(&text, format, Limits::default());
+                let _ = read(&text, format, DefinitionLimits::default());
             }
         });
     }
 
     #[test]
     fn any_text_of_yaml_signs(text in "[\\[\\]{}:,&*!|>?#a1 \"'\n\t-]{0,60}") {
-        on_small_stack(move || drop(read(text.as_bytes(), DefinitionFormat::Yaml, Limits::default())));
+        on_small_stack(move || drop(read(text.as_bytes(), DefinitionFormat::Yaml, DefinitionLimits::default())));
     }
 
     #[test]
@@ -361,7 +384,7 @@ proptest! {
             text[at] = byte;
         }
         let format = if yaml { DefinitionFormat::Yaml } else { DefinitionFormat::Json };
-        on_small_stack(move || drop(read(&text, format, Limits::default())));
+        on_small_stack(move || drop(read(&text, format, DefinitionLimits::default())));
     }
 
     #[test]
@@ -380,7 +403,7 @@ proptest! {
             text.splice(to..to, part);
         }
         let format = if yaml { DefinitionFormat::Yaml } else { DefinitionFormat::Json };
-        on_small_stack(move || drop(read(&text, format, Limits::default())));
+        on_small_stack(move || drop(read(&text, format, DefinitionLimits::default())));
     }
 }
 
@@ -404,7 +427,7 @@ fn names_and_variables_work_at_their_limit_and_not_past_it() {
         let huge = named(kind, &"k".repeat(8 << 20));
         check(huge, DefinitionFormat::Json, &["INVALID_ID"]);
     }
-    let limit = Limits::DEFAULT.vars_bytes as usize;
+    let limit = DefinitionLimits::DEFAULT.vars_bytes as usize;
     let vars = |bytes: usize| {
         let value = "v".repeat(bytes - 3);
         format!(
@@ -422,8 +445,12 @@ fn a_long_key_is_not_repeated_in_each_problem_inside_it() {
     let text = format!(
         r#"{{"id":"flow","vars":{{"{key}":{{{twice}}}}},"nodes":[{{"id":"n","actionType":"a"}}]}}"#
     );
-    let problems =
-        read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).expect_err("problems");
+    let problems = read(
+        text.as_bytes(),
+        DefinitionFormat::Json,
+        DefinitionLimits::default(),
+    )
+    .expect_err("problems");
     assert!(problems.len() >= 100);
     let bytes: usize = problems
         .iter()
@@ -437,7 +464,14 @@ fn a_stored_definition_with_names_of_before_still_loads() {
     let text = r#"{"id":"flow","displayName":"a\nb","labels":{"my team":"x"},"nodes":[
         {"id":"n","actionType":"my action","requires":["a gpu"]},
         {"id":"w","waitForSignal":{"name":"manager approval"}}]}"#;
-    assert!(read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).is_err());
+    assert!(
+        read(
+            text.as_bytes(),
+            DefinitionFormat::Json,
+            DefinitionLimits::default()
+        )
+        .is_err()
+    );
     let stored: Definition = serde_json::from_str(text).expect("it is read as it is");
     let plan = Plan::build(stored).expect("a plan");
     assert_eq!(plan.signals(), ["manager approval"]);
@@ -496,7 +530,7 @@ fn a_node_requires_a_bounded_number_of_labels() {
         codes(&read(
             text.as_bytes(),
             DefinitionFormat::Json,
-            Limits::DEFAULT,
+            DefinitionLimits::DEFAULT,
         ))
     };
     assert_eq!(requires(64), Vec::<&str>::new());

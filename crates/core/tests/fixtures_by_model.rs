@@ -9,7 +9,7 @@ mod model;
 
 use serde_json::Value;
 use windlass_core::definition::{DefinitionSource, Options, parse};
-use windlass_test_support::fixture::{self, Case, Step};
+use windlass_test_support::fixture::{self, Case, FixtureStep};
 
 use model::Names;
 use model::structured::report::report;
@@ -28,7 +28,7 @@ macro_rules! files {
         fn every_file_with_a_report_is_played() {
             for name in fixture::names() {
                 let is_played = [$(stringify!($name)),*].contains(&&*name);
-                let is_report = |step: &Step| step.words().0 == "report";
+                let is_report = |step: &FixtureStep| step.words().0 == "report";
                 let cases = fixture::cases(&name);
                 for case in cases.iter().filter(|case| case.steps.iter().any(is_report)) {
                     assert!(is_played, "{name} is not played");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::concurrency::{ConcurrencyRule, KeyError, StartFacts};
-use windlass_core::definition::Json;
+use windlass_core::definition::JsonText;
 use windlass_core::event::ConcurrencyKey;
 use windlass_expr::Meter;
 
@@ -67,7 +67,7 @@ struct Owned {
     workflow: Box<str>,
     version: u32,
     trigger: Box<str>,
-    vars: BTreeMap<Box<str>, Json>,
+    vars: BTreeMap<Box<str>, JsonText>,
 }
 
 impl Owned {

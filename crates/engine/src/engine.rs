@@ -20,7 +20,7 @@ use crate::action::Registry;
 use crate::child_coordinator::{ChildCoordinator, PendingJobs};
 use crate::clock::Clock;
 use crate::command::CommandError;
-use crate::crash_isolation::Limits;
+use crate::crash_isolation::IsolationLimits;
 use crate::driver::{Driver, Message, StartAnswer};
 use crate::engine_event::EngineEvent;
 use crate::enqueue::Enqueuer;
@@ -34,7 +34,7 @@ use crate::payload::check_payload_off_thread;
 use crate::plans::Plans;
 use crate::remote::watch_deadlines;
 use crate::shared::Shared;
-use crate::start::{Begin, NewRun, Prepared, StartError, Started, existing};
+use crate::start::{Begin, NewRun, PreparedStart, StartError, Started, existing};
 use crate::values::ValueReader;
 use crate::waker::wake_all;
 use crate::worker::Workers;
@@ -83,7 +83,7 @@ pub(crate) struct Inner {
     /// Ends what waits for deadlines of workers outside the process.
     _gone: DropGuard,
     /// Set while the engine serves.
-    crash_limits: OnceLock<Limits>,
+    crash_limits: OnceLock<IsolationLimits>,
     /// Why the active runs of the gates are unknown, if the store could not count them.
     gates_unknown: Option<Error>,
 }
@@ -268,11 +268,11 @@ impl Engine {
         self.inner.shutdown.clone()
     }
 
-    pub(crate) fn crash_limits(&self) -> Option<Limits> {
+    pub(crate) fn crash_limits(&self) -> Option<IsolationLimits> {
         self.inner.crash_limits.get().copied()
     }
 
-    pub(crate) fn set_crash_limits(&self, limits: Limits) {
+    pub(crate) fn set_crash_limits(&self, limits: IsolationLimits) {
         // They are set once, when the engine begins to serve.
         let _ = self.inner.crash_limits.set(limits);
     }
@@ -382,7 +382,7 @@ impl Engine {
             // Its owner begins it.
             return self.file(run, prepared, &new.request.trigger).await;
         }
-        let Prepared {
+        let PreparedStart {
             queued,
             blobs,
             claims,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use windlass_core::concurrency::StartFacts;
-use windlass_core::definition::Json;
+use windlass_core::definition::JsonText;
 use windlass_core::event::Event;
 use windlass_core::value::Payload;
 use windlass_core::{Millis, RunId};
@@ -23,7 +23,7 @@ use crate::engine_event::EngineEvent;
 use crate::names::check_names;
 use crate::ownership::ring;
 use crate::payload::{check_in_passing, check_one, off_thread};
-use crate::start::{FirstRecord, Prepared, StartError, StartRequest, Started, existing};
+use crate::start::{FirstRecord, PreparedStart, StartError, StartRequest, Started, existing};
 use crate::start_metadata_cache::{StartMetadata, StartMetadataCache};
 
 /// How many requests are appended together.
@@ -59,7 +59,7 @@ impl Enqueuer {
         }
     }
 
-    fn append(&self, run: RunId, prepared: Prepared, at: Millis) -> Append {
+    fn append(&self, run: RunId, prepared: PreparedStart, at: Millis) -> Append {
         let row = queued_row(run, &prepared.queued, at);
         let mut record = RecordBuilder::default();
         record.push(&Event::Queued(Box::new(prepared.queued)), at);
@@ -166,7 +166,7 @@ impl Engine {
         }
         let request = check(request, Arc::clone(&known)).await?;
         let run = self.new_run_id();
-        let vars: BTreeMap<Box<str>, &Json> = known
+        let vars: BTreeMap<Box<str>, &JsonText> = known
             .vars
             .iter()
             .chain(&request.vars)
@@ -206,7 +206,7 @@ impl Engine {
     pub(crate) async fn file(
         &self,
         run: RunId,
-        prepared: Prepared,
+        prepared: PreparedStart,
         trigger: &str,
     ) -> Result<Started, StartError> {
         let (tenant, workflow) = (

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::definition::Json;
-use windlass_core::event::{Actor, Origin, ReusedNode};
+use windlass_core::definition::JsonText;
+use windlass_core::event::{Actor, ForkOrigin, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_core::run::Run;
 use windlass_core::value::Stored;
@@ -40,7 +40,7 @@ pub struct Ask {
     /// The new run's trigger, as JSON text; the old run's if none is given.
     pub trigger: Option<String>,
     /// Variables that replace the values that the reused nodes left.
-    pub vars: BTreeMap<Box<str>, Json>,
+    pub vars: BTreeMap<Box<str>, JsonText>,
     /// Whether results that compensation has undone are reused like others.
     pub reuse_compensated: bool,
     /// Who forks, and why.
@@ -285,7 +285,7 @@ fn new_run(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<NewRun, ForkErro
         // The time at which the old graph was frozen does not apply to the new graph.
         request.labels.remove(FROZEN_AT);
     }
-    new.origin = Some(Origin {
+    new.origin = Some(ForkOrigin {
         execution_id: run.id(),
         nodes: ask.from.iter().map(|node| node.as_str().into()).collect(),
         actor: ask.actor.clone(),
@@ -302,8 +302,8 @@ fn variables(
     plan: &Plan,
     writes: &[results::Write],
     ask: &Ask,
-) -> Result<BTreeMap<Box<str>, Json>, ForkError> {
-    let text = |stored: &Stored| -> Result<Option<Json>, ForkError> {
+) -> Result<BTreeMap<Box<str>, JsonText>, ForkError> {
+    let text = |stored: &Stored| -> Result<Option<JsonText>, ForkError> {
         let text = stored_text(store, stored)?.into_owned();
         // Stored values are JSON.
         Ok(serde_json::value::RawValue::from_string(text).ok())

@@ -74,8 +74,8 @@ pub use plans::Plans;
 pub use queue_reason::{QueueReason, held_gate};
 pub use remote::{
     ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction, POLL_WAIT_LIMIT_MS,
-    POLLER_LIMIT, Poll, SLOT_LIMIT, Task, TaskId, TaskOutcome, WorkError, WorkState, WorkerInfo,
-    declared_actions,
+    POLLER_LIMIT, Poll, SLOT_LIMIT, TaskId, TaskOutcome, WorkError, WorkState, WorkerInfo,
+    WorkerTask, declared_actions,
 };
 pub use retention::Retain;
 pub use row_repair::{Derived, derive};

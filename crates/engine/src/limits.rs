@@ -10,7 +10,7 @@ use windlass_core::run::ValueLimits;
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Of definitions.
-    pub definition: definition::Limits,
+    pub definition: definition::DefinitionLimits,
     /// Bytes of a value from outside: a trigger, a signal, a result given by hand.
     pub payload_bytes: usize,
     /// Subschemas that a JSON Schema may expand to for one value.
@@ -22,7 +22,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            definition: definition::Limits::DEFAULT,
+            definition: definition::DefinitionLimits::DEFAULT,
             payload_bytes: 10 * 1024 * 1024,
             schema: 10_000,
             values: ValueLimits::DEFAULT,

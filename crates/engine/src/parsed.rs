@@ -6,10 +6,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use windlass_core::Digest;
-use windlass_expr::{Document, Limits};
+use windlass_expr::{Document, ExpressionLimits};
 
 /// How many bytes the documents take that a thread keeps, texts included.
-const KEPT_BYTES: usize = Limits::DOCUMENT_BYTES;
+const KEPT_BYTES: usize = ExpressionLimits::DOCUMENT_BYTES;
 
 /// How many documents a thread keeps: each is looked for from the newest on.
 const KEPT: usize = 16;

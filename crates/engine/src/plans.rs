@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use windlass_core::Digest;
 use windlass_core::definition::Definition;
-use windlass_core::plan::{BuildError, Plan};
+use windlass_core::plan::{Plan, PlanError};
 
 /// Plans in memory cost about this many times their definition's text.
 const BYTES_PER_TEXT_BYTE: usize = 4;
@@ -40,12 +40,12 @@ impl Plans {
     ///
     /// # Errors
     /// The definition uses what this version does not run.
-    pub fn plan(&self, digest: Digest, text: &[u8]) -> Result<Arc<Plan>, BuildError> {
+    pub fn plan(&self, digest: Digest, text: &[u8]) -> Result<Arc<Plan>, PlanError> {
         if let Some(plan) = self.get(&digest) {
             return Ok(plan);
         }
         let definition: Definition =
-            serde_json::from_slice(text).map_err(|error| BuildError(error.to_string()))?;
+            serde_json::from_slice(text).map_err(|error| PlanError(error.to_string()))?;
         let plan = Arc::new(Plan::build(definition)?);
         self.insert(digest, &plan, text.len());
         Ok(plan)

@@ -10,7 +10,7 @@ use windlass_orchestrator::supervisor::CrashPolicy;
 use windlass_store::{Error, Partition, Partitions, RunRow};
 
 use crate::admission::admit;
-use crate::crash_isolation::{Closed, Limits, Suspect};
+use crate::crash_isolation::{Closed, IsolationLimits, Suspect};
 use crate::driver::Message;
 use crate::engine::{Engine, Recovery};
 use crate::interrupted::recover_interrupted_runs;
@@ -93,7 +93,7 @@ impl Engine {
         }
         self.gates_known()?;
         let closed = Closed::new(self);
-        let limits = Limits {
+        let limits = IsolationLimits {
             policy: CrashPolicy {
                 max_crashes: options.max_poison_retries,
             },

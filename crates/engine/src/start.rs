@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::concurrency::KeyError;
-use windlass_core::definition::Json;
-use windlass_core::event::{ConcurrencyKey, Origin, Parent, Queued, RULES, ReusedNode};
+use windlass_core::definition::JsonText;
+use windlass_core::event::{ConcurrencyKey, ForkOrigin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_core::run::var_bytes;
 use windlass_core::trace::TraceParent;
@@ -40,7 +40,7 @@ pub struct StartRequest {
     /// Beside the definition's own.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Instead of the definition's own, by name.
-    pub vars: BTreeMap<Box<str>, Json>,
+    pub vars: BTreeMap<Box<str>, JsonText>,
     /// The caller's trace context, as W3C's `traceparent` writes it; one that is not well
     /// formed is left out.
     pub traceparent: Option<Box<str>>,
@@ -82,7 +82,7 @@ pub struct NewRun {
     /// How many runs are above it.
     pub depth: u32,
     /// The run that it is forked from.
-    pub origin: Option<Origin>,
+    pub origin: Option<ForkOrigin>,
     /// Results of that run.
     pub reused: Vec<ReusedNode>,
     /// The text of a graph that belongs to this run alone; `definition` is its digest.
@@ -124,7 +124,7 @@ impl NewRun {
         &self,
         run: RunId,
         gate: Option<ConcurrencyKey>,
-    ) -> Result<Prepared, StartError> {
+    ) -> Result<PreparedStart, StartError> {
         let mut labels = self.plan.labels().clone();
         labels.extend(self.request.labels.clone());
         let first = FirstRecord {
@@ -148,14 +148,14 @@ impl NewRun {
     }
 
     /// The variables at the start.
-    pub(crate) fn own_vars(&self) -> BTreeMap<Box<str>, &Json> {
+    pub(crate) fn own_vars(&self) -> BTreeMap<Box<str>, &JsonText> {
         let own = self.plan.vars().iter().chain(&self.request.vars);
         own.map(|(name, value)| (name.clone(), value)).collect()
     }
 }
 
 /// What the first record of a run holds.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedStart {
     pub(crate) queued: Queued,
     /// Values that the event refers to.
     pub(crate) blobs: Vec<Payload>,
@@ -172,12 +172,12 @@ pub(crate) struct FirstRecord<'a> {
     /// The definition's and the request's.
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
     /// The definition's and the request's.
-    pub(crate) vars: BTreeMap<Box<str>, &'a Json>,
+    pub(crate) vars: BTreeMap<Box<str>, &'a JsonText>,
     pub(crate) gate: Option<ConcurrencyKey>,
 }
 
 impl FirstRecord<'_> {
-    pub(crate) fn prepare(self, run: RunId) -> Result<Prepared, StartError> {
+    pub(crate) fn prepare(self, run: RunId) -> Result<PreparedStart, StartError> {
         let request = self.request;
         let vars = self.vars.iter();
         let bytes = vars.map(|(name, value)| var_bytes(name, value.get().len() as u64));
@@ -224,7 +224,7 @@ impl FirstRecord<'_> {
             partition: 0,
             defaults: None,
         };
-        Ok(Prepared {
+        Ok(PreparedStart {
             queued,
             blobs,
             claims: claims.into_iter().collect(),

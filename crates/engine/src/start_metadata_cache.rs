@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_core::Digest;
 use windlass_core::concurrency::ConcurrencyRule;
-use windlass_core::definition::{self, Json};
+use windlass_core::definition::{self, JsonText};
 use windlass_store::{DefinitionRow, Wait as _};
 
 use crate::Backend;
@@ -28,7 +28,7 @@ pub(crate) struct StartMetadata {
     pub(crate) version: u32,
     pub(crate) definition: Digest,
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
-    pub(crate) vars: BTreeMap<Box<str>, Json>,
+    pub(crate) vars: BTreeMap<Box<str>, JsonText>,
     pub(crate) concurrency: Option<ConcurrencyRule>,
     /// The compiled `triggerSchema`, or why it cannot be used.
     pub(crate) schema: Option<Result<Arc<Schema>, PayloadError>>,
@@ -44,8 +44,8 @@ struct DefinitionHeader {
     #[serde(default)]
     labels: BTreeMap<Box<str>, Box<str>>,
     #[serde(default)]
-    vars: BTreeMap<Box<str>, Json>,
-    trigger_schema: Option<Json>,
+    vars: BTreeMap<Box<str>, JsonText>,
+    trigger_schema: Option<JsonText>,
     concurrency: Option<definition::Concurrency>,
 }
 

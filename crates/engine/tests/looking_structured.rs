@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::command::RunCommand;
-use windlass_core::event::{Actor, Origin, ReusedNode};
+use windlass_core::event::{Actor, ForkOrigin, ReusedNode};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::verify::verify;
@@ -439,7 +439,7 @@ async fn results_by_hand_and_reused_ones_are_marked() {
     };
     let mut request = world.publish(text).await;
     request.reused = vec![reused("a"), reused("b")];
-    request.origin = Some(Origin {
+    request.origin = Some(ForkOrigin {
         execution_id: run,
         nodes: vec!["c".into()],
         actor: Actor {

@@ -11,8 +11,8 @@ use serde_json::value::to_raw_value;
 use windlass_core::definition::{self, DefinitionSource, signature};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::{
-    Backend, Clock, Declaration, Engine, Options, Poll, Serving, StartRequest, SystemClock, Task,
-    TaskOutcome, WorkError,
+    Backend, Clock, Declaration, Engine, Options, Poll, Serving, StartRequest, SystemClock,
+    TaskOutcome, WorkError, WorkerTask,
 };
 use windlass_store::{Catalogue as _, KeyValue as _, MemoryStore, NewDefinition};
 
@@ -95,11 +95,11 @@ impl World {
         started.expect("queued").run
     }
 
-    async fn poll(&self, poll: Poll) -> Result<Vec<Task>, WorkError> {
+    async fn poll(&self, poll: Poll) -> Result<Vec<WorkerTask>, WorkError> {
         self.engine.poll_work(poll, pending()).await
     }
 
-    async fn complete(&self, task: &Task) -> Result<(), WorkError> {
+    async fn complete(&self, task: &WorkerTask) -> Result<(), WorkError> {
         let outcome = TaskOutcome::Succeeded {
             output: None,
             meta: None,
@@ -352,7 +352,7 @@ async fn a_lease_that_ran_out_is_resumed_unless_another_worker_came() {
         .expect("a task");
     let second = second.remove(0);
     assert_eq!(first.task, second.task);
-    let kept = |task: &Task| {
+    let kept = |task: &WorkerTask| {
         let (engine, id, lease) = (world.engine.clone(), task.task, task.lease.clone());
         async move { engine.keep_task(None, id, &lease).await }
     };

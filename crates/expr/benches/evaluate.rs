@@ -2,7 +2,7 @@
 
 use divan::{Bencher, black_box};
 use serde_json::{Value as Json, json};
-use windlass_expr::{Document, Expression, Limits, Scope, Template};
+use windlass_expr::{Document, Expression, ExpressionLimits, Scope, Template};
 
 #[global_allocator]
 static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
@@ -44,7 +44,7 @@ fn evaluate(bencher: Bencher<'_, '_>, name: &str) {
         .iter()
         .find(|(known, _)| *known == name)
         .map_or("", |(_, source)| source);
-    let limits = Limits::default();
+    let limits = ExpressionLimits::default();
     let expression = Expression::compile(source, &scope(), &limits).expect("it compiles");
     let data = inputs();
     bencher.bench_local(|| {
@@ -56,18 +56,24 @@ fn evaluate(bencher: Bencher<'_, '_>, name: &str) {
 #[divan::bench]
 fn compile(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
-        Expression::compile(black_box(EXPRESSIONS[0].1), &scope(), &Limits::default()).is_ok()
+        Expression::compile(
+            black_box(EXPRESSIONS[0].1),
+            &scope(),
+            &ExpressionLimits::default(),
+        )
+        .is_ok()
     });
 }
 
 #[divan::bench]
 fn render(bencher: Bencher<'_, '_>) {
     let document = r#"{"url": "/orders/{{ trigger.id }}", "body": {"first": "{{ trigger.items[0] }}", "by": "{{ trigger.name }}"}}"#;
-    let template = Template::compile(document, &scope(), &Limits::default()).expect("it compiles");
+    let template =
+        Template::compile(document, &scope(), &ExpressionLimits::default()).expect("it compiles");
     let data = inputs();
     bencher.bench_local(|| {
         template
-            .render(black_box(&[Some(&data)]), &Limits::default())
+            .render(black_box(&[Some(&data)]), &ExpressionLimits::default())
             .is_ok()
     });
 }

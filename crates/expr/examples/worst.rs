@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_expr::{Document, Expression, Limits, Meter, Scope, worst};
+use windlass_expr::{Document, Expression, ExpressionLimits, Meter, Scope, worst};
 
 const SIZES: [usize; 3] = [16, 1024, 256 * 1024];
 const SHOWN: usize = 60;
@@ -38,9 +38,9 @@ fn main() {
             if only.as_ref().is_some_and(|only| !case.name.contains(only)) {
                 continue;
             }
-            let limits = Limits {
-                steps: Limits::DEFAULT.steps / 20,
-                ..Limits::DEFAULT
+            let limits = ExpressionLimits {
+                steps: ExpressionLimits::DEFAULT.steps / 20,
+                ..ExpressionLimits::DEFAULT
             };
             if let Some(measured) = measure(&case.name, case.repeated(), size, &trigger, &limits)
                 && measured.milliseconds > 0.3
@@ -65,7 +65,7 @@ fn main() {
             measured.source.clone(),
             measured.size,
             &trigger,
-            &Limits::DEFAULT,
+            &ExpressionLimits::DEFAULT,
         );
         let full = full.map_or(0.0, |full| full.milliseconds);
         let source: String = measured.source.chars().take(90).collect();
@@ -85,7 +85,7 @@ fn measure(
     source: String,
     size: usize,
     trigger: &Document,
-    limits: &Limits,
+    limits: &ExpressionLimits,
 ) -> Option<Measured> {
     let scope = Scope::new(&["trigger"], &[]);
     let expression = Expression::compile(&source, &scope, limits).ok()?;
@@ -134,7 +134,7 @@ fn documents() {
     let document = each(|| drop(black_box(Document::parse(Arc::clone(&text)))));
     let value = each(|| drop(black_box(serde_json::from_str::<serde_json::Value>(order))));
     let scope = Scope::new(&["trigger"], &[]);
-    let limits = Limits::DEFAULT;
+    let limits = ExpressionLimits::DEFAULT;
     let expression = Expression::compile("trigger.to.city === 'Bonn'", &scope, &limits);
     let expression = expression.expect("it compiles");
     let read = each(|| {
@@ -208,7 +208,13 @@ fn heavy() {
     let trigger = Document::null();
     for case in worst::heavy() {
         let _ = std::fs::write("/proc/self/clear_refs", "5");
-        let measured = measure(&case.name, case.once(), 0, &trigger, &Limits::DEFAULT);
+        let measured = measure(
+            &case.name,
+            case.once(),
+            0,
+            &trigger,
+            &ExpressionLimits::DEFAULT,
+        );
         let (time, steps) = measured.map_or((0.0, 0), |it| (it.milliseconds, it.steps));
         let grown = high_water() - start;
         println!(

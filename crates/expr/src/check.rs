@@ -12,7 +12,7 @@ use crate::ast::{
     Pattern, PatternKey, Property, Target,
 };
 use crate::functions::{self, Methods};
-use crate::limits::Limits;
+use crate::limits::ExpressionLimits;
 use crate::problem::{LIMIT, NOT_ALLOWED, Problem, UNKNOWN_METHOD};
 use crate::scope::{Mention, Reference, Scope};
 
@@ -53,7 +53,7 @@ impl References {
 pub(crate) fn check(
     root: &mut Node,
     scope: &Scope,
-    limits: &Limits,
+    limits: &ExpressionLimits,
     references: &mut References,
 ) -> Result<usize, Vec<Problem>> {
     let mut checker = Checker {

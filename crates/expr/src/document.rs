@@ -23,7 +23,7 @@ use word::Word;
 pub use syntax::check_syntax;
 
 use crate::problem::{ERROR, INTERRUPTED, LIMIT};
-use crate::{Error, Interrupt, Limits};
+use crate::{Error, ExpressionLimits, Interrupt};
 
 /// How deep a document's arrays and objects may sit in one another.
 pub(crate) const DOCUMENT_DEPTH: usize = 127;
@@ -53,7 +53,7 @@ pub(crate) struct Tables {
 
 /// A value within a document, borrowed.
 #[derive(Clone, Copy)]
-pub struct Part<'a> {
+pub struct DocumentPart<'a> {
     tables: &'a Tables,
     at: u32,
 }
@@ -90,9 +90,9 @@ impl Document {
     /// Reads a JSON text.
     ///
     /// # Errors
-    /// The text is not JSON, or its tables would take more than [`Limits::DOCUMENT_BYTES`].
+    /// The text is not JSON, or its tables would take more than [`ExpressionLimits::DOCUMENT_BYTES`].
     pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, DocumentError> {
-        Self::parse_within(text.into(), Limits::DOCUMENT_BYTES, None)
+        Self::parse_within(text.into(), ExpressionLimits::DOCUMENT_BYTES, None)
     }
 
     /// Reads a JSON text whose tables may take this many bytes; ends early once `interrupt` is
@@ -105,7 +105,7 @@ impl Document {
         most: usize,
         interrupt: Option<&Interrupt>,
     ) -> Result<Self, DocumentError> {
-        let most = most.min(Limits::DOCUMENT_BYTES);
+        let most = most.min(ExpressionLimits::DOCUMENT_BYTES);
         let refused = |stopped| match stopped {
             Stopped::Interrupted => DocumentError::Interrupted,
             Stopped::Malformed => {
@@ -165,8 +165,8 @@ impl Document {
         self.table_bytes() + self.tables.text.len()
     }
 
-    pub(crate) fn root(&self) -> Part<'_> {
-        Part {
+    pub(crate) fn root(&self) -> DocumentPart<'_> {
+        DocumentPart {
             tables: &self.tables,
             at: self.at,
         }
@@ -184,7 +184,7 @@ impl<'i> DocumentReader<'i> {
     /// A reader for one evaluation; reading ends early once `interrupt` is set.
     pub fn new(interrupt: Option<&'i Interrupt>) -> Self {
         Self {
-            left: Limits::DOCUMENT_BYTES,
+            left: ExpressionLimits::DOCUMENT_BYTES,
             interrupt,
         }
     }
@@ -193,7 +193,7 @@ impl<'i> DocumentReader<'i> {
     ///
     /// # Errors
     /// As for [`Document::parse`], or it was interrupted, or the tables of all the evaluation's
-    /// documents would take more than [`Limits::DOCUMENT_BYTES`].
+    /// documents would take more than [`ExpressionLimits::DOCUMENT_BYTES`].
     pub fn read(&mut self, text: Arc<str>) -> Result<Document, DocumentError> {
         let read = Document::parse_within(text, self.left, self.interrupt);
         let document = read.map_err(|error| self.together(error))?;
@@ -220,8 +220,8 @@ impl<'i> DocumentReader<'i> {
     fn together(&self, error: DocumentError) -> DocumentError {
         match error {
             DocumentError::TooLarge { bytes, .. } => DocumentError::TooLarge {
-                bytes: Limits::DOCUMENT_BYTES - self.left + bytes,
-                most: Limits::DOCUMENT_BYTES,
+                bytes: ExpressionLimits::DOCUMENT_BYTES - self.left + bytes,
+                most: ExpressionLimits::DOCUMENT_BYTES,
             },
             other => other,
         }
@@ -248,7 +248,7 @@ impl fmt::Debug for Document {
     }
 }
 
-impl fmt::Debug for Part<'_> {
+impl fmt::Debug for DocumentPart<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.shape() {
             Shape::Null => f.write_str("null"),
@@ -262,7 +262,7 @@ impl fmt::Debug for Part<'_> {
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> DocumentPart<'a> {
     fn word(self) -> Word {
         Word(self.tables.words[self.at as usize])
     }
@@ -328,7 +328,7 @@ impl<'a> Part<'a> {
     }
 
     /// Whether this is the same part of the same document.
-    pub(crate) fn is_same(self, other: Part<'_>) -> bool {
+    pub(crate) fn is_same(self, other: DocumentPart<'_>) -> bool {
         std::ptr::from_ref(self.tables).addr() == std::ptr::from_ref(other.tables).addr()
             && self.at == other.at
     }

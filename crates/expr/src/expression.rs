@@ -7,7 +7,7 @@ use crate::check::{References, check};
 use crate::eval::Evaluator;
 use crate::limits::Budget;
 use crate::parser;
-use crate::{Document, Error, Limits, Mention, Meter, Problem, Reference, Scope, Value};
+use crate::{Document, Error, ExpressionLimits, Mention, Meter, Problem, Reference, Scope, Value};
 
 /// A compiled expression: immutable, shareable between threads and cheap to clone.
 #[derive(Clone, Debug)]
@@ -26,7 +26,11 @@ struct Inner {
 
 impl Expression {
     /// Compiles `source`, or returns everything that is wrong with it.
-    pub fn compile(source: &str, scope: &Scope, limits: &Limits) -> Result<Self, Vec<Problem>> {
+    pub fn compile(
+        source: &str,
+        scope: &Scope,
+        limits: &ExpressionLimits,
+    ) -> Result<Self, Vec<Problem>> {
         let mut root = parser::parse(source, limits).map_err(|problem| vec![problem])?;
         let mut references = References::default();
         let locals = check(&mut root, scope, limits, &mut references)?;
@@ -42,12 +46,12 @@ impl Expression {
     }
 
     /// Whether a text can be read as an expression, whatever its names mean.
-    pub fn parses(source: &str, limits: &Limits) -> bool {
+    pub fn parses(source: &str, limits: &ExpressionLimits) -> bool {
         parser::parse(source, limits).is_ok()
     }
 
     /// What a source refers to, as far as it can be read, whatever else is wrong with it.
-    pub fn mentions(source: &str, scope: &Scope, limits: &Limits) -> Vec<Mention> {
+    pub fn mentions(source: &str, scope: &Scope, limits: &ExpressionLimits) -> Vec<Mention> {
         let mut references = References::default();
         if let Ok(mut root) = parser::parse(source, limits) {
             // Compiling has already reported the problems.
@@ -76,7 +80,7 @@ impl Expression {
     pub fn evaluate<'a>(
         &'a self,
         inputs: &[Option<&'a Document>],
-        limits: &Limits,
+        limits: &ExpressionLimits,
     ) -> Result<Value<'a>, Error> {
         self.evaluate_metered(inputs, limits, &mut Meter::default())
     }
@@ -86,7 +90,7 @@ impl Expression {
     pub fn evaluate_metered<'a>(
         &'a self,
         inputs: &[Option<&'a Document>],
-        limits: &Limits,
+        limits: &ExpressionLimits,
         meter: &mut Meter,
     ) -> Result<Value<'a>, Error> {
         let mut budget = Budget::metered(limits, meter);

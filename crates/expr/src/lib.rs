@@ -2,7 +2,7 @@
 //!
 //! Owns the language and nothing else: no clock, no randomness, no input or output, no
 //! knowledge of workflows. The caller decides which names exist ([`Scope`]), how much an
-//! evaluation may cost ([`Limits`]) and which [`Document`]s stand behind the names.
+//! evaluation may cost ([`ExpressionLimits`]) and which [`Document`]s stand behind the names.
 //!
 //! ```
 //! use windlass_expr::{Document, Expression, Limits, Scope, Template};
@@ -50,7 +50,7 @@ mod tests;
 
 pub use document::{Document, DocumentError, DocumentReader, check_syntax};
 pub use expression::Expression;
-pub use limits::Limits;
+pub use limits::ExpressionLimits;
 pub use meter::{Interrupt, Meter};
 pub use problem::{Error, Problem, TemplateProblem};
 pub use scope::{Mention, Reference, Scope};

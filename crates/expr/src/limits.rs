@@ -28,7 +28,7 @@ impl Price {
 
 /// Limits of one compilation, evaluation or rendering as a whole.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ExpressionLimits {
     /// Bytes of one expression's source.
     pub source_bytes: usize,
     /// How deep operands may sit inside one another.
@@ -39,7 +39,7 @@ pub struct Limits {
     pub built_bytes: usize,
 }
 
-impl Limits {
+impl ExpressionLimits {
     /// The limits that apply unless the caller sets others.
     pub const DEFAULT: Self = Self {
         source_bytes: 16 * 1024,
@@ -76,7 +76,7 @@ impl Limits {
     };
 }
 
-impl Default for Limits {
+impl Default for ExpressionLimits {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -101,12 +101,12 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &ExpressionLimits) -> Self {
         Self::of(limits.steps, limits.built_bytes)
     }
 
     /// The limits, and an interrupt that ends the evaluation before it reaches them.
-    pub(crate) fn metered(limits: &Limits, meter: &Meter) -> Self {
+    pub(crate) fn metered(limits: &ExpressionLimits, meter: &Meter) -> Self {
         let mut budget = Self::new(limits);
         if meter.interrupt.is_some() {
             // The first step checks the interrupt, so an evaluation that was stopped before it
@@ -129,7 +129,7 @@ impl Budget {
     }
 
     /// Reports on the meter how much of `limits` was used.
-    pub(crate) fn report(&self, limits: &Limits, meter: &mut Meter) {
+    pub(crate) fn report(&self, limits: &ExpressionLimits, meter: &mut Meter) {
         meter.steps = limits.steps - self.steps - self.reserve;
         meter.built_bytes = limits.built_bytes - self.bytes;
     }
@@ -139,7 +139,7 @@ impl Budget {
     /// and its text must not grow without bound.
     pub(crate) fn for_output(built: bool) -> Self {
         if built {
-            return Self::new(&Limits::DEFAULT);
+            return Self::new(&ExpressionLimits::DEFAULT);
         }
         Self::of(u64::MAX, usize::MAX)
     }

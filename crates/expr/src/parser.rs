@@ -10,14 +10,14 @@ mod operator;
 
 use crate::ast::{Access, Call, Kind, Link, LinkKind, Literal, MethodCall, Node, Unary};
 use crate::lexer::{Lexer, Token};
-use crate::limits::Limits;
+use crate::limits::ExpressionLimits;
 use crate::problem::{LIMIT, NOT_ALLOWED, Problem, SYNTAX};
 use crate::text::is_space;
 
 pub(crate) type Parsed<T> = Result<T, Problem>;
 
 /// Parses all of `source`.
-pub(crate) fn parse(source: &str, limits: &Limits) -> Parsed<Node> {
+pub(crate) fn parse(source: &str, limits: &ExpressionLimits) -> Parsed<Node> {
     if source.len() > limits.source_bytes {
         let message = format!(
             "the expression is longer than {} bytes",
@@ -40,7 +40,11 @@ pub(crate) fn parse(source: &str, limits: &Limits) -> Parsed<Node> {
 
 /// Parses the expression at byte `start` of a text up to its `}}`; gives the byte after that too.
 /// The space around it is not part of its source, and does not count as such.
-pub(crate) fn parse_template(text: &str, start: usize, limits: &Limits) -> Parsed<(Node, usize)> {
+pub(crate) fn parse_template(
+    text: &str,
+    start: usize,
+    limits: &ExpressionLimits,
+) -> Parsed<(Node, usize)> {
     let first = text.len() - text[start..].trim_start_matches(is_space).len();
     let mut parser = Parser::new(Lexer::new(text, first, limits.source_bytes), limits)?;
     let node = parser.expression()?;
@@ -71,7 +75,7 @@ pub(crate) struct Parser<'s> {
 }
 
 impl<'s> Parser<'s> {
-    fn new(lexer: Lexer<'s>, limits: &Limits) -> Parsed<Self> {
+    fn new(lexer: Lexer<'s>, limits: &ExpressionLimits) -> Parsed<Self> {
         let end = lexer.position();
         let token = Token::End;
         let mut parser = Self {

@@ -15,7 +15,8 @@ use crate::parser;
 use crate::problem::{Fallible, SYNTAX, TEMPLATE_UNDEFINED, failure};
 use crate::text::Text;
 use crate::{
-    Document, Error, Limits, Mention, Meter, Problem, Reference, Scope, TemplateProblem, Value,
+    Document, Error, ExpressionLimits, Mention, Meter, Problem, Reference, Scope, TemplateProblem,
+    Value,
 };
 
 /// A JSON document whose strings may hold `{{ expression }}`s. Object keys are not templates.
@@ -61,7 +62,7 @@ impl Template {
     pub fn compile(
         json: &str,
         scope: &Scope,
-        limits: &Limits,
+        limits: &ExpressionLimits,
     ) -> Result<Self, Vec<TemplateProblem>> {
         let mut compiler = Compiler::new(json, scope, limits);
         if let Err(error) = compiler.document() {
@@ -104,7 +105,7 @@ impl Template {
 
     /// What the document's expressions refer to, as far as they can be read, whatever else is
     /// wrong with them: in each string, each once.
-    pub fn mentions(json: &str, scope: &Scope, limits: &Limits) -> Vec<Mention> {
+    pub fn mentions(json: &str, scope: &Scope, limits: &ExpressionLimits) -> Vec<Mention> {
         let mut compiler = Compiler::new(json, scope, limits);
         compiler.mentions = Some(Vec::new());
         // Compiling has already reported the problems.
@@ -123,7 +124,11 @@ impl Template {
     }
 
     /// Renders to JSON text. The limits hold for the whole document.
-    pub fn render(&self, inputs: &[Option<&Document>], limits: &Limits) -> Result<String, Error> {
+    pub fn render(
+        &self,
+        inputs: &[Option<&Document>],
+        limits: &ExpressionLimits,
+    ) -> Result<String, Error> {
         self.render_metered(inputs, limits, &mut Meter::default())
     }
 
@@ -132,7 +137,7 @@ impl Template {
     pub fn render_metered(
         &self,
         inputs: &[Option<&Document>],
-        limits: &Limits,
+        limits: &ExpressionLimits,
         meter: &mut Meter,
     ) -> Result<String, Error> {
         if self.is_constant() {
@@ -246,7 +251,7 @@ struct Compiler<'c> {
     reader: Reader<'c>,
     json: &'c str,
     scope: &'c Scope,
-    limits: &'c Limits,
+    limits: &'c ExpressionLimits,
     /// One step for each array or object that is open; it is kept on the heap, so depth costs
     /// no stack.
     path: Vec<Step>,
@@ -260,7 +265,7 @@ struct Compiler<'c> {
 }
 
 impl<'c> Compiler<'c> {
-    fn new(json: &'c str, scope: &'c Scope, limits: &'c Limits) -> Self {
+    fn new(json: &'c str, scope: &'c Scope, limits: &'c ExpressionLimits) -> Self {
         Self {
             reader: Reader::new(json),
             json,

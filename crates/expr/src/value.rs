@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use crate::Error;
-use crate::document::{Part, Shape};
+use crate::document::{DocumentPart, Shape};
 use crate::json::{self, Account};
 use crate::limits::{Budget, Price, check_depth};
 use crate::problem::Fallible;
@@ -43,7 +43,7 @@ pub enum Value<'a> {
 #[derive(Clone, Debug)]
 pub enum List<'a> {
     /// Part of an input.
-    Borrowed(Part<'a>),
+    Borrowed(DocumentPart<'a>),
     /// Built by the expression.
     Built(Rc<BuiltList<'a>>),
 }
@@ -59,7 +59,7 @@ pub struct BuiltList<'a> {
 #[derive(Clone, Debug)]
 pub enum Record<'a> {
     /// Part of an input.
-    Borrowed(Part<'a>),
+    Borrowed(DocumentPart<'a>),
     /// Built by the expression.
     Built(Rc<BuiltRecord<'a>>),
 }
@@ -113,7 +113,7 @@ impl Value<'_> {
 impl<'a> Value<'a> {
     /// Wraps a part of an input; nothing is copied.
     #[inline]
-    pub(crate) fn of(part: Part<'a>) -> Self {
+    pub(crate) fn of(part: DocumentPart<'a>) -> Self {
         match part.shape() {
             Shape::Null => Self::Null,
             Shape::Bool(value) => Self::Bool(value),

@@ -8,7 +8,7 @@ use windlass_store::{NewDefinition, Published, Wait as _, block_on};
 
 use crate::failure::{Failure, FailureKind};
 use crate::moment::now;
-use crate::source::Prepared;
+use crate::source::PreparedDefinition;
 
 /// Runs whose rows are replaced in one commit.
 const BATCH: usize = 256;
@@ -23,7 +23,7 @@ const NAMED: usize = 1000;
 pub fn publish(
     store: &dyn Backend,
     tenant: Option<&str>,
-    definition: Prepared,
+    definition: PreparedDefinition,
 ) -> Result<Published, Failure> {
     Ok(block_on(store.publish(NewDefinition {
         tenant: tenant.map(Into::into),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
-use windlass_core::definition::{Definition, When, graph::DefinitionGraph, graph::Origin};
+use windlass_core::definition::{Definition, When, graph::DefinitionGraph, graph::EdgeOrigin};
 
 use crate::failure::{Failure, FailureKind};
 use crate::run_queries::RunQueries;
@@ -64,17 +64,17 @@ fn edges(definition: &Definition) -> BTreeSet<String> {
         let (from, to) = (&graph.nodes[edge.from], &graph.nodes[edge.to]);
         let mut text = format!("{} → {}", from.id, to.id);
         match (edge.when, edge.origin) {
-            (_, Origin::OnFailure) => text.push_str(" (onFailure)"),
+            (_, EdgeOrigin::OnFailure) => text.push_str(" (onFailure)"),
             (When::Failure, _) => text.push_str(" (failure)"),
             (When::Always, _) => text.push_str(" (always)"),
             (When::Success, _) => {}
         }
         match edge.origin {
-            Origin::Case(case) => {
+            EdgeOrigin::Case(case) => {
                 let on = from.switch.as_ref().map_or("", |switch| &switch.on);
                 text.push_str(&format!(" if {on} is '{case}'"));
             }
-            Origin::Default => text.push_str(" otherwise"),
+            EdgeOrigin::Default => text.push_str(" otherwise"),
             _ => {}
         }
         if let Some(condition) = edge.condition {

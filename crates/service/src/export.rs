@@ -110,8 +110,8 @@ fn node(graph: &DefinitionGraph<'_>, at: usize) -> io::Result<Members> {
     let mut depends_on: Vec<&str> = graph
         .incoming(at)
         .filter(|edge| {
-            use windlass_core::definition::graph::Origin;
-            let listed = matches!(edge.origin, Origin::Edge(_) | Origin::DependsOn(_));
+            use windlass_core::definition::graph::EdgeOrigin;
+            let listed = matches!(edge.origin, EdgeOrigin::Edge(_) | EdgeOrigin::DependsOn(_));
             listed && plain(edge.when, edge.condition)
         })
         .map(|edge| &*graph.nodes[edge.from].id)

@@ -10,7 +10,7 @@ use windlass_engine::FROZEN_AT;
 use crate::failure::{Failure, FailureKind};
 use crate::members::Members;
 use crate::moment::now;
-use crate::source::Prepared;
+use crate::source::PreparedDefinition;
 
 /// The version of the format.
 pub const VERSION: u64 = 1;
@@ -19,7 +19,7 @@ pub const VERSION: u64 = 1;
 const WORKFLOW: &str = "dynamic";
 
 /// A graph as a file has it.
-pub struct FrozenGraph {
+pub struct FrozenGraphFile {
     name: String,
     keys: Members,
     nodes: Vec<Box<RawValue>>,
@@ -31,7 +31,7 @@ pub struct FrozenGraph {
 
 /// Reads a frozen graph; nothing if the text is something else, a definition perhaps. One that
 /// was changed by hand may have lost its signature.
-pub fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
+pub fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraphFile>, Failure> {
     let Ok(members) = serde_json::from_slice::<Members>(text) else {
         return Ok(None);
     };
@@ -42,12 +42,12 @@ pub fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
     from_members(name, members).map(Some)
 }
 
-fn from_members(name: &str, members: Members) -> Result<FrozenGraph, Failure> {
+fn from_members(name: &str, members: Members) -> Result<FrozenGraphFile, Failure> {
     let invalid = |reason: String| {
         let message = format!("{name} is no frozen graph: {reason}");
         Failure::new(FailureKind::DefinitionInvalid, message)
     };
-    let mut graph = FrozenGraph {
+    let mut graph = FrozenGraphFile {
         name: name.to_owned(),
         is_signed: false,
         keys: Members::default(),
@@ -139,7 +139,7 @@ pub fn definition_for(text: &[u8], workflow: &str) -> Result<Vec<u8>, Failure> {
 
 /// A graph without a signature: its nodes are an object by id, it names no workflow, or it
 /// has what a definition does not.
-fn unsigned(text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
+fn unsigned(text: &[u8]) -> Result<Option<FrozenGraphFile>, Failure> {
     let Ok(members) = serde_json::from_slice::<Members>(text) else {
         return Ok(None);
     };
@@ -153,7 +153,7 @@ fn unsigned(text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
     }
 }
 
-impl FrozenGraph {
+impl FrozenGraphFile {
     /// The text of a definition with this graph.
     pub fn into_definition(self, workflow: Option<&str>) -> Result<Vec<u8>, Failure> {
         let name = self.name.clone();
@@ -187,7 +187,7 @@ impl FrozenGraph {
 pub fn check_signature(
     name: &str,
     signed: Option<Digest>,
-    prepared: &Prepared,
+    prepared: &PreparedDefinition,
 ) -> Result<(), Failure> {
     let found = prepared.signature;
     if signed == Some(found) {

@@ -12,7 +12,7 @@ use windlass_engine::{
 use windlass_store::{NewDefinition, Published};
 
 use crate::failure::{Failure, FailureKind};
-use crate::source::Prepared;
+use crate::source::PreparedDefinition;
 
 /// The longest request id.
 pub const REQUEST_ID_BYTES: usize = TEXT_BYTES;
@@ -24,7 +24,7 @@ pub use windlass_engine::names::{LABELS, is_request_id, is_tenant, label_problem
 /// A definition to run, and the request for its run.
 pub struct Launch {
     /// The definition to run.
-    pub definition: Prepared,
+    pub definition: PreparedDefinition,
     /// Whether the graph belongs to the run alone: it is not published.
     pub frozen: bool,
     /// The new run's id, if there is none for the request id yet.
@@ -37,7 +37,7 @@ pub struct Launch {
 
 impl Launch {
     /// A launch with nothing but a definition.
-    pub fn new(definition: Prepared, run: RunId) -> Self {
+    pub fn new(definition: PreparedDefinition, run: RunId) -> Self {
         Self {
             definition,
             frozen: false,
@@ -81,7 +81,7 @@ pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure>
 pub async fn publish(
     engine: &Engine,
     tenant: Option<&str>,
-    definition: Prepared,
+    definition: PreparedDefinition,
 ) -> Result<Published, Failure> {
     let workflow = definition.plan.workflow().to_owned();
     let published = engine

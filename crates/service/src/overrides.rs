@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use windlass_core::definition::{Definition, Json, Node};
+use windlass_core::definition::{Definition, JsonText, Node};
 use windlass_core::plan::Plan;
 use windlass_engine::{StartError, canonical};
 
@@ -98,15 +98,15 @@ impl Overrides {
 
     /// The variables that differ from the definition's. Only declared ones can be set:
     /// a misspelt name would otherwise change nothing, silently.
-    pub fn vars(&self, plan: &Plan) -> Result<BTreeMap<Box<str>, Json>, Failure> {
+    pub fn vars(&self, plan: &Plan) -> Result<BTreeMap<Box<str>, JsonText>, Failure> {
         self.vars_of(plan.vars())
     }
 
     /// The variables that differ from these.
     pub fn vars_of(
         &self,
-        known: &BTreeMap<Box<str>, Json>,
-    ) -> Result<BTreeMap<Box<str>, Json>, Failure> {
+        known: &BTreeMap<Box<str>, JsonText>,
+    ) -> Result<BTreeMap<Box<str>, JsonText>, Failure> {
         let mut values: BTreeMap<&str, Value> = BTreeMap::new();
         for change in &self.vars {
             let name = change.path[0].as_str();
@@ -215,7 +215,7 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<S
         .map(|(_, candidate)| format!("did you mean '{candidate}'?"))
 }
 
-fn to_raw(value: &Value) -> Option<Json> {
+fn to_raw(value: &Value) -> Option<JsonText> {
     RawValue::from_string(value.to_string()).ok()
 }
 

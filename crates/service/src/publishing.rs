@@ -12,7 +12,7 @@ use windlass_store::{RunFilter, RunRow, Wait as _};
 use crate::failure::Failure;
 use crate::moment::now;
 use crate::run_queries::RunQueries;
-use crate::source::Prepared;
+use crate::source::PreparedDefinition;
 
 /// What a new version would do to a run.
 pub enum PublishImpact {
@@ -128,7 +128,10 @@ impl Publishing {
 ///
 /// # Errors
 /// The store failed.
-pub fn would_publish(queries: &RunQueries, definition: &Prepared) -> Result<Publishing, Failure> {
+pub fn would_publish(
+    queries: &RunQueries,
+    definition: &PreparedDefinition,
+) -> Result<Publishing, Failure> {
     let workflow = definition.plan.workflow();
     let newest = queries
         .store
@@ -150,7 +153,12 @@ pub fn would_publish(queries: &RunQueries, definition: &Prepared) -> Result<Publ
     })
 }
 
-fn effect(queries: &RunQueries, run: RunId, version: u32, definition: &Prepared) -> PublishImpact {
+fn effect(
+    queries: &RunQueries,
+    run: RunId,
+    version: u32,
+    definition: &PreparedDefinition,
+) -> PublishImpact {
     let loaded = match load_run(&*queries.store, &queries.plans, run, |_, _| {}) {
         Ok(loaded) => loaded.run,
         Err(error) => return PublishImpact::Unreadable(error.to_string()),
@@ -168,7 +176,7 @@ fn effect(queries: &RunQueries, run: RunId, version: u32, definition: &Prepared)
 }
 
 /// Why a run stays as it is, if it does.
-fn stays(run: &Run, definition: &Prepared) -> Option<&'static str> {
+fn stays(run: &Run, definition: &PreparedDefinition) -> Option<&'static str> {
     if run.is_frozen() {
         Some("its graph is its own (frozen)")
     } else if !run.heals() {

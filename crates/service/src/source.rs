@@ -12,7 +12,7 @@ use crate::failure::{Failure, FailureKind};
 
 /// A definition that is ready to be published and run. Cloning it is cheap.
 #[derive(Clone)]
-pub struct Prepared {
+pub struct PreparedDefinition {
     /// What the engine walks.
     pub plan: Arc<Plan>,
     /// What is stored: JSON.
@@ -26,7 +26,7 @@ pub struct Prepared {
 }
 
 /// Checks the text of a definition; warnings are not mentioned.
-pub fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
+pub fn prepare_text(text: &[u8]) -> Result<PreparedDefinition, Failure> {
     let parsed = check("definition", text).map_err(|problems| {
         let first = problems.first().map(|problem| problem.message.clone());
         let first = first.unwrap_or_default();
@@ -40,11 +40,11 @@ pub fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
 ///
 /// # Errors
 /// It was not checked, and something is wrong.
-pub fn build(definition: Definition, text: Cow<'_, [u8]>) -> Result<Prepared, Failure> {
+pub fn build(definition: Definition, text: Cow<'_, [u8]>) -> Result<PreparedDefinition, Failure> {
     let display_name = definition.display_name.clone();
     let plan = Plan::build(definition)
         .map_err(|error| Failure::new(FailureKind::DefinitionInvalid, error))?;
-    Ok(Prepared {
+    Ok(PreparedDefinition {
         signature: plan.signature(),
         plan: Arc::new(plan),
         digest: Digest::of(&text),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::event::{Actor, Origin, ReusedNode};
+use windlass_core::event::{Actor, ForkOrigin, ReusedNode};
 use windlass_core::plan::NodeKind;
 use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Run};
@@ -36,7 +36,7 @@ impl World {
             .filter_map(|&node| self.reused(state, node, routes))
             .collect();
         let fork = ForkRequest {
-            origin: Origin {
+            origin: ForkOrigin {
                 execution_id: run,
                 nodes: vec![state.path(chosen)],
                 actor: Actor::default(),

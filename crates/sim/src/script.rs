@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use windlass_core::run::{Dispatch, Failure, Held, Outcome, ValueSource};
 use windlass_core::value::{Payload, ValueRef, object_text};
-use windlass_expr::{Document, Limits};
+use windlass_expr::{Document, ExpressionLimits};
 
 use crate::random::Random;
 use crate::store::SimStore;
@@ -130,7 +130,7 @@ fn render(dispatch: &Dispatch, store: &SimStore) -> Result<Option<Payload>, Fail
         .map(|source| resolve(dispatch, source, store))
         .collect();
     let slots: Vec<Option<&Document>> = inputs.iter().map(Option::as_ref).collect();
-    let rendered = template.render(&slots, &Limits::default());
+    let rendered = template.render(&slots, &ExpressionLimits::default());
     rendered
         .map(|text| Some(Payload::new(text)))
         .map_err(|error| Failure::permanent(error.code, format!("parameters: {}", error.message)))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::Digest;
-use windlass_core::event::{Origin, ReusedNode};
+use windlass_core::event::{ForkOrigin, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_orchestrator::Begin;
 
@@ -71,7 +71,7 @@ pub struct RunRequest {
 #[derive(Clone, Debug)]
 pub struct ForkRequest {
     /// The old run, and what runs again.
-    pub origin: Origin,
+    pub origin: ForkOrigin,
     /// The graph's version, or the one that a frozen graph was of.
     pub version: u32,
     /// The graph.

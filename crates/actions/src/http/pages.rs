@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use url::Url;
 use windlass_engine::{ActionError, Reply};
-use windlass_expr::{Document, Expression, Limits, Reference, Scope};
+use windlass_expr::{Document, Expression, ExpressionLimits, Reference, Scope};
 
 use super::parameters::Paginate;
 use super::response::{self, Page};
@@ -74,7 +74,7 @@ fn compiled(name: &str, source: Option<&str>) -> Result<Option<Expression>, Acti
         return Ok(None);
     };
     let scope = Scope::new(&["body", "headers", "status"], &[]);
-    let compiled = Expression::compile(source, &scope, &Limits::default());
+    let compiled = Expression::compile(source, &scope, &ExpressionLimits::default());
     compiled.map(Some).map_err(|problems| {
         let problem = problems.first().map(ToString::to_string);
         let problem = problem.unwrap_or_default();
@@ -108,7 +108,7 @@ fn found(expression: Option<&Expression>, page: &Page) -> Result<Value, ActionEr
         })?);
     }
     let inputs: Vec<Option<&Document>> = inputs.iter().map(Some).collect();
-    let value = expression.evaluate(&inputs, &Limits::default());
+    let value = expression.evaluate(&inputs, &ExpressionLimits::default());
     let value = value.map_err(|error| failed(&error))?;
     if value.is_undefined() {
         return Ok(Value::Null);

@@ -26,7 +26,7 @@ use super::shapes::{
     Any, EventShape, ExportShape, GraphShape, LogShape, NodeShape, VerifiedShape, WhyShape,
 };
 use crate::accept::wants_events;
-use crate::answer::{Drawing, Either, EventStream, Page, RawJson, Text};
+use crate::answer::{Drawing, Either, EventStream, Page, RawJson, TextAnswer};
 use crate::app::{App, Caller};
 use crate::bounds::Between;
 use crate::error::ApiError;
@@ -160,7 +160,7 @@ async fn graph(
         .await?;
     Ok(match format {
         None => Either::Left(RawJson::new(text)),
-        Some(_) => Either::Right(Drawing(Text { media, text })),
+        Some(_) => Either::Right(Drawing(TextAnswer { media, text })),
     })
 }
 

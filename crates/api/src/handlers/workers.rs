@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use windlass_core::event::ResourceLink;
 use windlass_core::name::{KeyName, ShortText};
 use windlass_engine::{
-    ActionError, Declaration, Poll, Task, TaskId, TaskOutcome, WorkError, WorkerInfo, limits,
+    ActionError, Declaration, Poll, TaskId, TaskOutcome, WorkError, WorkerInfo, WorkerTask, limits,
 };
 use windlass_service::Failure;
 
@@ -322,7 +322,7 @@ async fn poll(
     Ok(RawJson::new(text))
 }
 
-fn task_json(task: &Task) -> String {
+fn task_json(task: &WorkerTask) -> String {
     let dispatch = &task.dispatch;
     let parameters = serde_json::from_str(&task.parameters);
     let written = TaskJson {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::definition::{Definition, Severity};
 use windlass_service::definition::{check, to_json};
-use windlass_service::source::{Prepared, prepare_text};
+use windlass_service::source::{PreparedDefinition, prepare_text};
 use windlass_service::{Failure, RunQueries, catalogue, diff, launch, listing, publishing};
 use windlass_store::{TenantFilter, Wait as _};
 
@@ -251,7 +251,7 @@ async fn compare(
 pub(super) async fn prepared(
     text: bytes::Bytes,
     draining: &Draining,
-) -> Result<Prepared, ApiError> {
+) -> Result<PreparedDefinition, ApiError> {
     Ok(computed(move || prepare_text(&text), draining).await??)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use windlass_expr::{Document, Expression, Limits, Meter, Scope, worst};
+use windlass_expr::{Document, Expression, ExpressionLimits, Meter, Scope, worst};
 
 use super::Bench;
 use super::process::high_water;
@@ -66,7 +66,7 @@ pub(super) fn measure(bench: Bench<'_>) -> Result<Value, Failure> {
         };
         let name = format!("{} of {} bytes", probe.name, probe.size);
         worst_of_all.note(bench.sizes.repeats, baseline, &name, || {
-            let evaluated = evaluate(&probe.source, trigger, &Limits::DEFAULT);
+            let evaluated = evaluate(&probe.source, trigger, &ExpressionLimits::DEFAULT);
             evaluated.map(|(time, _)| time).unwrap_or_default()
         });
     }
@@ -136,9 +136,9 @@ fn read(text: &Arc<str>) -> Duration {
 
 /// How slow a case is, from a hundredth of the steps it may take.
 fn probe(case: &worst::WorstCase, size: usize, trigger: &Document) -> Option<Probe> {
-    let limits = Limits {
-        steps: Limits::DEFAULT.steps / 100,
-        ..Limits::DEFAULT
+    let limits = ExpressionLimits {
+        steps: ExpressionLimits::DEFAULT.steps / 100,
+        ..ExpressionLimits::DEFAULT
     };
     let source = case.repeated();
     // The shorter of two, because others work on this machine too.
@@ -161,7 +161,11 @@ fn chosen(probes: Vec<Probe>) -> Vec<Probe> {
 }
 
 /// The time and the steps of one evaluation; none if it is no expression.
-fn evaluate(source: &str, trigger: &Document, limits: &Limits) -> Option<(Duration, u64)> {
+fn evaluate(
+    source: &str,
+    trigger: &Document,
+    limits: &ExpressionLimits,
+) -> Option<(Duration, u64)> {
     let scope = Scope::new(&["trigger"], &[]);
     let expression = Expression::compile(source, &scope, limits).ok()?;
     let inputs = vec![Some(trigger); expression.references().len()];

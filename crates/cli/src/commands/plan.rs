@@ -5,11 +5,11 @@ use windlass_service::publishing::would_publish;
 
 use crate::exit::{Exit, Failure};
 use crate::session::{Session, Settings};
-use crate::source::Prepared;
+use crate::source::PreparedDefinition;
 use crate::table::Table;
 
 /// Says what publishing would do.
-pub(crate) fn run(settings: &Settings, definition: &Prepared) -> Result<Exit, Failure> {
+pub(crate) fn run(settings: &Settings, definition: &PreparedDefinition) -> Result<Exit, Failure> {
     let session = Session::queries(settings.clone())?;
     let publishing = would_publish(&session, definition)?;
     let output = settings.output;

@@ -11,7 +11,7 @@ use crate::definition_file;
 use crate::exit::{Exit, Failure};
 use crate::remote;
 use crate::session::Settings;
-use crate::source::{Prepared, prepare_named};
+use crate::source::{PreparedDefinition, prepare_named};
 
 /// Publishes a file.
 pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Failure> {
@@ -39,7 +39,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Fail
 }
 
 /// Publishes where it can be done. Publishing the same twice changes nothing.
-fn publish(settings: &Settings, definition: &Prepared) -> Result<Published, Failure> {
+fn publish(settings: &Settings, definition: &PreparedDefinition) -> Result<Published, Failure> {
     access::act(settings, true, |access| match access {
         Access::Held(session) => Ok(catalogue::publish(
             &*session.store,

@@ -2,7 +2,7 @@
 
 use windlass_core::RunStatus;
 use windlass_core::printable::one_line;
-use windlass_service::why::{Answer, why};
+use windlass_service::why::{WhyAnswer, why};
 
 use crate::args::Why;
 use crate::exit::{Exit, Failure};
@@ -35,7 +35,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Why) -> Result<Exit, Failure>
         output.json(&why.json())?;
         return Ok(Exit::Done);
     }
-    let line = |answer: &Answer| {
+    let line = |answer: &WhyAnswer| {
         let glyph = node_glyph(answer.status);
         let mark = paint(output.color, node_style(answer.status), glyph);
         format!("{mark} {}\n", one_line(&answer.reason))

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use windlass_core::definition::{Limits, Retry};
+use windlass_core::definition::{DefinitionLimits, Retry};
 use windlass_core::name::is_key_name;
 
 use super::http_allowed;
@@ -105,7 +105,7 @@ impl Kind {
             Self::Depth => (
                 value
                     .parse()
-                    .is_ok_and(|depth| (1..=Limits::MAX_NESTING).contains(&depth)),
+                    .is_ok_and(|depth| (1..=DefinitionLimits::MAX_NESTING).contains(&depth)),
                 "a depth from 1 to 64",
             ),
             Self::Span => (

@@ -22,7 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::forking::ForkAsked;
 use crate::launch::Launch;
 use crate::overrides::Overrides;
-use crate::source::Prepared;
+use crate::source::PreparedDefinition;
 
 /// How often a run is asked for while there is no answer, and the pause between.
 const TRIES: usize = 3;
@@ -224,7 +224,10 @@ pub(crate) fn fork(server: &Server, asked: &ForkAsked) -> Result<Started, Failur
 }
 
 /// Publishes a definition.
-pub(crate) fn publish(server: &Server, definition: &Prepared) -> Result<Published, Failure> {
+pub(crate) fn publish(
+    server: &Server,
+    definition: &PreparedDefinition,
+) -> Result<Published, Failure> {
     #[derive(Deserialize)]
     struct Shape {
         version: u32,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use windlass_expr::{Expression, Limits, Problem, Reference, Scope, Template};
+use windlass_expr::{Expression, ExpressionLimits, Problem, Reference, Scope, Template};
 
 use super::codes;
 use super::scope::{self, BodyNames, DATA};
@@ -64,7 +64,7 @@ pub(crate) type NamesId = usize;
 
 /// The compiler with its memory.
 pub(crate) struct Checker<'d> {
-    limits: Limits,
+    limits: ExpressionLimits,
     names: Vec<BodyNames>,
     scopes: HashMap<(NamesId, Site), Scope>,
     expressions: HashMap<(NamesId, Site, &'d str), Rc<Checked>>,
@@ -73,7 +73,7 @@ pub(crate) struct Checker<'d> {
 }
 
 impl<'d> Checker<'d> {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: ExpressionLimits) -> Self {
         Self {
             limits,
             names: vec![BodyNames::top()],
@@ -217,7 +217,7 @@ impl<'d> Checker<'d> {
 }
 
 /// The nodes that a template names, each at its first mention in each of its texts.
-fn mentioned(json: &str, scope: &Scope, limits: &Limits) -> Vec<Named> {
+fn mentioned(json: &str, scope: &Scope, limits: &ExpressionLimits) -> Vec<Named> {
     let document: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
     let mentions = Template::mentions(json, scope, limits);
     let named = mentions.into_iter().filter_map(|mention| {
@@ -235,7 +235,7 @@ fn mentioned(json: &str, scope: &Scope, limits: &Limits) -> Vec<Named> {
 /// Whether the text of a `core.script` is an expression, and not a template: braces in its texts
 /// and objects make none of it.
 pub(crate) fn is_bare(text: &str) -> bool {
-    !text.contains("{{") || Expression::parses(text, &Limits::CHECKED)
+    !text.contains("{{") || Expression::parses(text, &ExpressionLimits::CHECKED)
 }
 
 fn too_many() -> Checked {

@@ -32,12 +32,12 @@ pub struct GraphEdge<'d> {
     /// The expression that must hold.
     pub condition: Option<&'d str>,
     /// How it is written.
-    pub origin: Origin<'d>,
+    pub origin: EdgeOrigin<'d>,
 }
 
 /// How an edge is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin<'d> {
+pub enum EdgeOrigin<'d> {
     /// An element of the parent's `edges`.
     Edge(usize),
     /// An element of the child's `dependsOn`.
@@ -56,7 +56,7 @@ pub struct Dangling<'d> {
     /// The node that it is written on.
     pub node: usize,
     /// How it is written.
-    pub origin: Origin<'d>,
+    pub origin: EdgeOrigin<'d>,
     /// The name that no node has.
     pub name: &'d str,
 }
@@ -181,11 +181,11 @@ impl<'d> Builder<'d, '_> {
     fn node(&mut self, at: usize, node: &'d Node) {
         for (number, edge) in node.edges.iter().enumerate() {
             let condition = edge.condition.as_deref();
-            let origin = Origin::Edge(number);
+            let origin = EdgeOrigin::Edge(number);
             self.leave(at, &edge.target_node, edge.when, condition, origin);
         }
         for (number, name) in node.depends_on.iter().enumerate() {
-            let origin = Origin::DependsOn(number);
+            let origin = EdgeOrigin::DependsOn(number);
             match self.index.get(&**name) {
                 Some(from) => self.edges.push(GraphEdge {
                     from: *from,
@@ -203,14 +203,14 @@ impl<'d> Builder<'d, '_> {
             }
         }
         if let Some(name) = &node.on_failure {
-            self.leave(at, name, When::Failure, None, Origin::OnFailure);
+            self.leave(at, name, When::Failure, None, EdgeOrigin::OnFailure);
         }
         if let Some(switch) = &node.switch {
             for (case, name) in &switch.cases {
-                self.leave(at, name, switch.when, None, Origin::Case(case));
+                self.leave(at, name, switch.when, None, EdgeOrigin::Case(case));
             }
             if let Some(name) = &switch.default {
-                self.leave(at, name, switch.when, None, Origin::Default);
+                self.leave(at, name, switch.when, None, EdgeOrigin::Default);
             }
         }
     }
@@ -221,7 +221,7 @@ impl<'d> Builder<'d, '_> {
         name: &'d str,
         when: When,
         condition: Option<&'d str>,
-        origin: Origin<'d>,
+        origin: EdgeOrigin<'d>,
     ) {
         match self.index.get(name) {
             Some(to) => self.edges.push(GraphEdge {

@@ -37,10 +37,11 @@ pub use schema::schema;
 pub use signature::signature;
 pub(crate) use signature::signature_of;
 pub use source::{
-    DefinitionFormat, DefinitionSource, Limits, Options, SCHEMA_COST, SchemaCheck, SchemaProblem,
+    DefinitionFormat, DefinitionLimits, DefinitionSource, Options, SCHEMA_COST, SchemaCheck,
+    SchemaProblem,
 };
 pub use types::{
     Backoff, Body, Compensate, Concurrency, Definition, Delay, Edge, ExecutionMode, FailurePolicy,
-    ForEach, InFlight, Isolation, Join, Json, Node, OnItemFailure, Policies, Retry, RetryStrategy,
-    RetryUntil, Subworkflow, Switch, WaitForSignal, When, While,
+    ForEach, InFlight, Isolation, Join, JsonText, Node, OnItemFailure, Policies, Retry,
+    RetryStrategy, RetryUntil, Subworkflow, Switch, WaitForSignal, When, While,
 };

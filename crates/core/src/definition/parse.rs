@@ -7,7 +7,7 @@ use super::place::{Cursor, Placing, Plain, Positions};
 use super::problem::{Findings, Problem, Severity, SourceLocation};
 use super::repair::mended;
 use super::scan::scan;
-use super::source::{DefinitionFormat, DefinitionSource, Limits, Options};
+use super::source::{DefinitionFormat, DefinitionLimits, DefinitionSource, Options};
 use super::structure::{Outcome, Structure};
 use super::types::Definition;
 use super::validate::validate;
@@ -57,7 +57,7 @@ pub fn parse<'a>(
             return Err(vec![alone(source, codes::INVALID_UTF8, message, valid)]);
         }
     };
-    let nesting = limits.nesting.min(Limits::MAX_NESTING);
+    let nesting = limits.nesting.min(DefinitionLimits::MAX_NESTING);
     match source.format {
         DefinitionFormat::Json => {
             let (definition, warnings) = check(source, options, text, &Plain(text))?;
@@ -96,7 +96,7 @@ fn check(
     json: &str,
     positions: &dyn Positions,
 ) -> Result<(Definition, Vec<Problem>), Vec<Problem>> {
-    let nesting = options.limits.nesting.min(Limits::MAX_NESTING);
+    let nesting = options.limits.nesting.min(DefinitionLimits::MAX_NESTING);
     let mut findings = Findings::default();
     let definition = read(json, nesting, options, &mut findings);
     let placing = Placing {

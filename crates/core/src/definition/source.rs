@@ -56,10 +56,10 @@ impl DefinitionFormat {
 
 /// The limits of a definition. Past each comes an error with its own code.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct DefinitionLimits {
     /// Bytes of the document.
     pub bytes: usize,
-    /// How deep values may sit inside one another; at most [`Limits::MAX_NESTING`].
+    /// How deep values may sit inside one another; at most [`DefinitionLimits::MAX_NESTING`].
     pub nesting: usize,
     /// Nodes, those of bodies included.
     pub nodes: usize,
@@ -70,10 +70,10 @@ pub struct Limits {
     /// Bytes that YAML aliases may repeat.
     pub alias_bytes: usize,
     /// The limits of each expression and template.
-    pub expressions: windlass_expr::Limits,
+    pub expressions: windlass_expr::ExpressionLimits,
 }
 
-impl Limits {
+impl DefinitionLimits {
     /// No setting allows deeper nesting: reading recurses once for each typed level.
     pub const MAX_NESTING: usize = 64;
 
@@ -85,11 +85,11 @@ impl Limits {
         body_depth: 8,
         vars_bytes: 16 * 1024 * 1024,
         alias_bytes: 1024 * 1024,
-        expressions: windlass_expr::Limits::DEFAULT,
+        expressions: windlass_expr::ExpressionLimits::DEFAULT,
     };
 }
 
-impl Default for Limits {
+impl Default for DefinitionLimits {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -124,7 +124,7 @@ impl std::error::Error for SchemaProblem {}
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
     /// The limits in force.
-    pub limits: Limits,
+    pub limits: DefinitionLimits,
     /// The known actions; an action that is not among them is a warning.
     pub known_actions: Option<&'a BTreeSet<String>>,
     /// Checks a JSON Schema.

@@ -13,7 +13,7 @@ use super::compensation::CompensationSettings;
 use crate::name::{KEY_PATTERN, ShortText, TEXT_BYTES, TEXT_PATTERN};
 
 /// Raw JSON text, kept as it was written.
-pub type Json = Box<RawValue>;
+pub type JsonText = Box<RawValue>;
 
 /// A workflow definition.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -49,14 +49,14 @@ pub struct Definition {
     pub start_node: Option<Box<str>>,
     /// JSON Schema of the trigger, checked when a run is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trigger_schema: Option<Json>,
+    pub trigger_schema: Option<JsonText>,
     /// The run's variables at its start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = texts()))]
-    pub vars: BTreeMap<Box<str>, Json>,
+    pub vars: BTreeMap<Box<str>, JsonText>,
     /// Template of the run's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Json>,
+    pub output: Option<JsonText>,
     /// What a failure does to the rest of the run.
     #[serde(default)]
     pub failure_policy: FailurePolicy,
@@ -127,7 +127,7 @@ pub enum InFlight {
 pub struct Concurrency {
     /// Template of the key; without it, all runs of the workflow share one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<Json>,
+    pub key: Option<JsonText>,
     /// How many runs with the same key may run at once.
     #[schemars(range(min = 1))]
     pub limit: u32,
@@ -147,7 +147,7 @@ pub struct Node {
     pub name: Option<Box<str>>,
     /// Template of the action's parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parameters: Option<Json>,
+    pub parameters: Option<JsonText>,
     /// Timeout and retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policies: Option<Box<Policies>>,
@@ -178,7 +178,7 @@ pub struct Node {
     /// Variables set when the node succeeds, as templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("propertyNames" = texts()))]
-    pub set_vars: Option<Box<BTreeMap<Box<str>, Json>>>,
+    pub set_vars: Option<Box<BTreeMap<Box<str>, JsonText>>>,
     /// One call of an action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = KEY_PATTERN))]
@@ -341,7 +341,7 @@ pub struct Compensate {
     pub action_type: Box<str>,
     /// Template of that action's parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parameters: Option<Json>,
+    pub parameters: Option<JsonText>,
     /// Timeout and retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policies: Option<Box<Policies>>,
@@ -360,7 +360,7 @@ pub struct Body {
     pub start_node: Option<Box<str>>,
     /// Template of an iteration's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Json>,
+    pub output: Option<JsonText>,
 }
 
 /// A body once for each item of a list.
@@ -368,7 +368,7 @@ pub struct Body {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForEach {
     /// Template of the list.
-    pub items: Json,
+    pub items: JsonText,
     /// A second name for `item`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[A-Za-z_$][A-Za-z0-9_$]{0,127}$"))]
@@ -468,10 +468,10 @@ pub struct Subworkflow {
     #[schemars(range(min = 1))]
     pub version: Option<u32>,
     /// Template of the child's trigger.
-    pub input: Json,
+    pub input: JsonText,
     /// Template of the node's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Json>,
+    pub output: Option<JsonText>,
     /// What the child shares with its parent.
     #[serde(default)]
     pub isolation: Isolation,
@@ -503,7 +503,7 @@ pub struct WaitForSignal {
     pub timeout_ms: Option<u64>,
     /// JSON Schema of the payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Json>,
+    pub schema: Option<JsonText>,
 }
 
 /// A durable timer: exactly one of the two.
@@ -516,7 +516,7 @@ pub struct Delay {
     pub ms: Option<u64>,
     /// Template of the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Json>,
+    pub until: Option<JsonText>,
 }
 
 /// What the keys of labels must be, in the published schema.

@@ -12,16 +12,16 @@ mod texts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use windlass_expr::{Expression, Limits, Reference, Scope, Template};
+use windlass_expr::{Expression, ExpressionLimits, Reference, Scope, Template};
 
 use crate::concurrency::ConcurrencyRule;
 use crate::definition::{
-    CompensationSettings, ExecutionMode, FailurePolicy, InFlight, Join, Json, Retry, When,
+    CompensationSettings, ExecutionMode, FailurePolicy, InFlight, Join, JsonText, Retry, When,
 };
 use crate::definition::{scope, signature_of};
 use crate::id::Digest;
 
-pub use build::BuildError;
+pub use build::PlanError;
 pub(crate) use build::first_message;
 pub use graph::PlanGraph;
 pub use structure::{NodeKind, Structure};
@@ -77,9 +77,9 @@ pub struct Plan {
     pub(crate) execution_mode: ExecutionMode,
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) max_parallel: Option<u32>,
-    pub(crate) vars: BTreeMap<Box<str>, Json>,
+    pub(crate) vars: BTreeMap<Box<str>, JsonText>,
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
-    pub(crate) trigger_schema: Option<Json>,
+    pub(crate) trigger_schema: Option<JsonText>,
     pub(crate) in_flight: InFlight,
     pub(crate) compensation: CompensationSettings,
     pub(crate) concurrency: Option<ConcurrencyRule>,
@@ -364,7 +364,7 @@ impl Plan {
     }
 
     /// The variables a run begins with.
-    pub fn vars(&self) -> &BTreeMap<Box<str>, Json> {
+    pub fn vars(&self) -> &BTreeMap<Box<str>, JsonText> {
         &self.vars
     }
 
@@ -443,7 +443,7 @@ fn compiled(
     }
     let template = match Template::constant(text) {
         Some(template) => template,
-        None => Template::compile(text, &scope(), &Limits::CHECKED)
+        None => Template::compile(text, &scope(), &ExpressionLimits::CHECKED)
             .map_err(|problems| build::first_message(&problems))?,
     };
     let template = Arc::new(template);

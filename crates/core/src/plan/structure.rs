@@ -3,7 +3,7 @@
 use windlass_expr::{Expression, Reference, Template};
 
 use super::{GraphIndex, NodeIndex, Plan};
-use crate::definition::{Isolation, Json, OnItemFailure, Retry};
+use crate::definition::{Isolation, JsonText, OnItemFailure, Retry};
 
 /// What a node is, where it is not one call of an action.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub struct Subworkflow {
 pub struct Signal {
     pub(crate) name: Box<str>,
     pub(crate) timeout_ms: Option<u64>,
-    pub(crate) schema: Option<Json>,
+    pub(crate) schema: Option<JsonText>,
 }
 
 /// A durable timer.

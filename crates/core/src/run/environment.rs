@@ -420,15 +420,15 @@ impl Inputs {
 
 #[cfg(test)]
 mod tests {
-    use windlass_expr::{Expression, Interrupt, Limits, Scope};
+    use windlass_expr::{Expression, ExpressionLimits, Interrupt, Scope};
 
     use super::*;
 
     fn shown(document: &Document) -> String {
         let scope = Scope::new(&["vars"], &[]);
-        let expression = Expression::compile("vars", &scope, &Limits::default());
+        let expression = Expression::compile("vars", &scope, &ExpressionLimits::default());
         let expression = expression.expect("it compiles");
-        let value = expression.evaluate(&[Some(document)], &Limits::default());
+        let value = expression.evaluate(&[Some(document)], &ExpressionLimits::default());
         let value = value.expect("a value").to_json();
         value.expect("JSON").to_string()
     }

@@ -72,7 +72,7 @@ pub use variables::var_bytes;
 pub use windlass_expr::Interrupt;
 
 /// How many steps a decision may take on a thread that other runs wait for.
-pub const INLINE_STEPS: u64 = windlass_expr::Limits::INLINE_STEPS;
+pub const INLINE_STEPS: u64 = windlass_expr::ExpressionLimits::INLINE_STEPS;
 
 use frame::{Frame, TOP};
 use frames::Frames;

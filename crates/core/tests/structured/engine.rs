@@ -9,7 +9,7 @@ use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
 use windlass_core::run::{Input, Outcome};
 use windlass_core::value::Payload;
-use windlass_test_support::harness::seen::Seen;
+use windlass_test_support::harness::seen::LastSeen;
 use windlass_test_support::harness::{Harness, digest, failure, output, retriable};
 use windlass_test_support::report::RunReport;
 
@@ -19,7 +19,7 @@ use crate::model::structured::{Move, Word};
 /// A run of the engine.
 pub(crate) struct Engine {
     pub(crate) harness: Harness,
-    seen: Seen,
+    seen: LastSeen,
 }
 
 impl Engine {
@@ -29,7 +29,7 @@ impl Engine {
         Plan::build(read).ok()?;
         let mut harness = Harness::new(definition, "null");
         harness.buries = true;
-        let seen = Seen::default();
+        let seen = LastSeen::default();
         Some(Self { harness, seen })
     }
 

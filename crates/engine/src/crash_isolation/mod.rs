@@ -50,7 +50,7 @@ pub(crate) struct Suspect {
 
 /// When a run is a suspect, and how it is treated then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct IsolationLimits {
     pub(crate) policy: CrashPolicy,
     /// How long a suspect waits.
     pub(crate) delay_ms: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Limits {
     pub(crate) alone_ms: u64,
 }
 
-impl Limits {
+impl IsolationLimits {
     /// How long a suspect stays alone: the longer, the more crashes there were without a
     /// known cause, up to the time that it waits before.
     fn alone(&self, crashes: u32) -> Duration {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn suspects_stay_alone_for_longer_with_each_crash_up_to_the_delay() {
-        let limits = Limits {
+        let limits = IsolationLimits {
             policy: CrashPolicy { max_crashes: 3 },
             delay_ms: 300_000,
             alone_ms: 10_000,

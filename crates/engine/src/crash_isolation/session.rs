@@ -9,7 +9,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::supervisor::{CrashVerdict, SessionEnd, cause_of_crash};
 use windlass_store::{Error, Leases, Partitions};
 
-use super::{Limits, Suspect, lock};
+use super::{IsolationLimits, Suspect, lock};
 use crate::engine::Engine;
 
 /// The kind of the notes that are session records; their keys are writers.
@@ -64,7 +64,10 @@ impl Engine {
 
     /// Finds out how the sessions before ended, and opens this one; gives the suspects among
     /// the runs that had not written anything. A process that dies meanwhile repeats it.
-    pub(crate) async fn open_session(&self, limits: Limits) -> Result<Vec<Suspect>, Error> {
+    pub(crate) async fn open_session(
+        &self,
+        limits: IsolationLimits,
+    ) -> Result<Vec<Suspect>, Error> {
         let sessions = self.sessions().await?;
         let mut own = Session::default();
         let mut in_hand = HashMap::new();
@@ -185,7 +188,7 @@ impl Engine {
         writer: u64,
         session: &mut Session,
         in_hand: &mut BTreeSet<RunId>,
-        limits: Limits,
+        limits: IsolationLimits,
     ) -> Result<(), Error> {
         let named = session.crashes.keys().chain(&session.acquiring);
         let written = self.written_by(writer, named).await;

@@ -8,7 +8,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::AcquireMode;
 use windlass_store::{Error, RunRow};
 
-use super::{Limits, Suspect, Suspended, lock};
+use super::{IsolationLimits, Suspect, Suspended, lock};
 use crate::engine::{AcquireOptions, Engine};
 use crate::gates::AcquireResult;
 
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     /// From now on these wait to be acquired alone.
-    pub(crate) fn suspend(&self, suspects: &[Suspect], limits: Limits) {
+    pub(crate) fn suspend(&self, suspects: &[Suspect], limits: IsolationLimits) {
         let until = self.now().plus(limits.delay_ms);
         for &Suspect { ref row, crashes } in suspects {
             let suspended = Suspended {
@@ -72,7 +72,7 @@ impl Engine {
     }
 
     /// Acquires suspects after a while, one after the other, each alone.
-    pub(crate) fn isolate(&self, suspects: Vec<Suspect>, limits: Limits) {
+    pub(crate) fn isolate(&self, suspects: Vec<Suspect>, limits: IsolationLimits) {
         if suspects.is_empty() {
             return;
         }
@@ -97,7 +97,7 @@ impl Engine {
     }
 
     /// Acquires one suspect while nothing else is; false if it has to wait.
-    async fn run_alone(&self, suspect: &Suspect, limits: Limits) -> bool {
+    async fn run_alone(&self, suspect: &Suspect, limits: IsolationLimits) -> bool {
         let closed = Closed::new(self);
         while self.shared().gates.beginning() > 0 {
             tokio::time::sleep(AGAIN).await;

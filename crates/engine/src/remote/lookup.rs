@@ -69,7 +69,7 @@ impl Engine {
             instance,
             attempt,
         } = task.0;
-        let mut seen = Seen {
+        let mut seen = ReportSearch {
             key: task.0,
             lease,
             ended: None,
@@ -115,7 +115,7 @@ impl Engine {
 }
 
 /// Looks for the end of an attempt in a log.
-struct Seen<'a> {
+struct ReportSearch<'a> {
     key: WorkKey,
     lease: &'a str,
     /// A worker's report ended it; whether it was under this lease.
@@ -123,7 +123,7 @@ struct Seen<'a> {
     began: bool,
 }
 
-impl Visitor for Seen<'_> {
+impl Visitor for ReportSearch<'_> {
     type Error = LoadError;
 
     fn before(&mut self, run: &Run, event: &Event, _: EventPosition) -> Result<(), LoadError> {

@@ -24,7 +24,7 @@ use windlass_store::Error;
 
 pub use declared::{ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction};
 pub use finish::TaskOutcome;
-pub use poll::{POLL_WAIT_LIMIT_MS, Poll, SLOT_LIMIT, Task};
+pub use poll::{POLL_WAIT_LIMIT_MS, Poll, SLOT_LIMIT, WorkerTask};
 pub use pollers::{POLLER_LIMIT, WorkerInfo};
 pub use task_id::TaskId;
 pub use worker_info::{WorkState, declared_actions};

@@ -55,7 +55,7 @@ pub struct Poll {
 
 /// An attempt, for a worker.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct WorkerTask {
     /// Its name.
     pub task: TaskId,
     /// The lease, by which the worker proves that the task is its own.
@@ -84,7 +84,7 @@ impl Engine {
         &self,
         poll: Poll,
         stop: impl Future<Output = ()>,
-    ) -> Result<Vec<Task>, WorkError> {
+    ) -> Result<Vec<WorkerTask>, WorkError> {
         let until = Instant::now() + poll.wait;
         let remote = &self.shared().remote;
         self.declare_work(&poll).await?;
@@ -126,7 +126,7 @@ impl Engine {
         asking: &Asking,
         slots: usize,
         waiting: &Waiting<'_>,
-    ) -> Result<Vec<Task>, WorkError> {
+    ) -> Result<Vec<WorkerTask>, WorkError> {
         waiting.looks();
         self.hand_out(asking, slots, None).await
     }
@@ -157,7 +157,7 @@ impl Engine {
         asking: &Asking,
         slots: usize,
         holding: Option<Vec<TaskId>>,
-    ) -> Result<Vec<Task>, WorkError> {
+    ) -> Result<Vec<WorkerTask>, WorkError> {
         let pull = Pull {
             worker: asking.worker.clone(),
             tenant: asking.tenant.clone(),
@@ -278,7 +278,7 @@ impl Engine {
         leased: &LeasedItem,
         (dispatch, rendered): (Arc<Dispatch>, Rendered),
         lease_key: &LeaseKey,
-    ) -> Option<Task> {
+    ) -> Option<WorkerTask> {
         let task = TaskId(leased.item.key);
         let lease = lease_key.lease(task, leased.lease.0);
         let assigned = AssignedWorker {
@@ -296,7 +296,7 @@ impl Engine {
             Some(span) => Some(run.at(span).to_string()),
             None => dispatch.traceparent.as_deref().map(str::to_owned),
         };
-        Some(Task {
+        Some(WorkerTask {
             task,
             lease,
             parameters: rendered.text,

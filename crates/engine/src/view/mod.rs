@@ -28,7 +28,7 @@ pub use counts::NodeCounts;
 pub use json::{AttemptFilter, Error, Options, write};
 pub use pretty::{PRETTY_NODES, Pretty};
 pub use times::Times;
-pub use walk::{FEW_INSTANCES, Nodes, Seen, for_each_instance, inside};
+pub use walk::{FEW_INSTANCES, Nodes, SeenInstance, for_each_instance, inside};
 
 use annotations::Gathered;
 

@@ -12,13 +12,13 @@ use windlass_core::run::{Failure, Instance, Loop, Run};
 use windlass_core::value::Stored;
 
 use super::json::{Error, View, field, moment};
-use super::{NodeCounts, Seen};
+use super::{NodeCounts, SeenInstance};
 use crate::values::stored_text;
 
 /// Writes `"path":{…}`.
 pub(super) fn write_node(
     view: &View<'_>,
-    seen: &Seen<'_>,
+    seen: &SeenInstance<'_>,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let (run, node) = (seen.run, seen.node);
@@ -75,7 +75,7 @@ impl Iterations {
 }
 
 /// What a node has that is not one call of an action.
-fn write_structure(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
+fn write_structure(seen: &SeenInstance<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let (run, node) = (seen.run, seen.node);
     let kind = run.kind_of(node);
     if kind != NodeKind::Action {
@@ -100,7 +100,7 @@ fn write_structure(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// Where a result comes from, if not from the node itself.
-fn write_hands(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
+fn write_hands(seen: &SeenInstance<'_>, out: &mut dyn Write) -> Result<(), Error> {
     #[derive(Serialize)]
     struct ByHandView<'a> {
         kind: &'static str,

@@ -48,7 +48,7 @@ impl Nodes {
 }
 
 /// An instance, as it was last.
-pub struct Seen<'a> {
+pub struct SeenInstance<'a> {
     /// Its path.
     pub path: &'a str,
     /// A state that knows it: the present one, or the last before it was forgotten.
@@ -85,7 +85,7 @@ pub fn for_each_instance<E: From<LoadError>>(
     plans: &Plans,
     overview: &Overview,
     nodes: &Nodes,
-    visit: impl FnMut(&Seen<'_>) -> Result<(), E>,
+    visit: impl FnMut(&SeenInstance<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let run = &overview.run;
     let chosen = match nodes {
@@ -201,7 +201,7 @@ struct Walk<'a, F> {
     reused: BTreeMap<Box<str>, Stored>,
 }
 
-impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
+impl<E: From<LoadError>, F: FnMut(&SeenInstance<'_>) -> Result<(), E>> Walk<'_, F> {
     fn includes(&self, path: &str) -> bool {
         self.chosen.includes(path)
     }
@@ -259,7 +259,7 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
         if !self.includes(&path) {
             return Ok(());
         }
-        (self.visit)(&Seen {
+        (self.visit)(&SeenInstance {
             path: &path,
             run: &overview.run,
             node,
@@ -284,7 +284,7 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
             Some((true, error)) => End::Error(error),
             None => End::Plain,
         };
-        (self.visit)(&Seen {
+        (self.visit)(&SeenInstance {
             path: &path,
             run,
             node,
@@ -328,7 +328,7 @@ fn is_chosen(paths: &BTreeSet<Box<str>>, path: &str) -> bool {
     }
 }
 
-impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<'_, F> {
+impl<E: From<LoadError>, F: FnMut(&SeenInstance<'_>) -> Result<(), E>> Visitor for Walk<'_, F> {
     type Error = E;
 
     fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), E> {

@@ -2,13 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use windlass_expr::{Document, Expression, Limits, Scope};
+use windlass_expr::{Document, Expression, ExpressionLimits, Scope};
 
 fuzz_target!(|source: &str| {
-    let limits = Limits {
+    let limits = ExpressionLimits {
         steps: 20_000,
         built_bytes: 1 << 20,
-        ..Limits::default()
+        ..ExpressionLimits::default()
     };
     let scope = Scope::new(&["trigger", "$"], &["context.data"]);
     let Ok(expression) = Expression::compile(source, &scope, &limits) else {

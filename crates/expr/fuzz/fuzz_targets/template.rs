@@ -2,13 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use windlass_expr::{Document, Limits, Scope, Template};
+use windlass_expr::{Document, ExpressionLimits, Scope, Template};
 
 fuzz_target!(|document: &str| {
-    let limits = Limits {
+    let limits = ExpressionLimits {
         steps: 20_000,
         built_bytes: 1 << 20,
-        ..Limits::default()
+        ..ExpressionLimits::default()
     };
     let Ok(template) = Template::compile(document, &Scope::new(&["trigger"], &[]), &limits) else {
         return;

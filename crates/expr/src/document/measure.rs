@@ -6,7 +6,7 @@
 use super::keys::FEW_KEYS;
 use super::word::MOST_WORDS;
 use super::{DOCUMENT_DEPTH, InterruptCheck, Stopped};
-use crate::Limits;
+use crate::ExpressionLimits;
 
 /// What the tables hold.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,7 @@ impl Size {
 }
 
 // So every word of a document within its limit can be numbered.
-const _: () = assert!(Limits::DOCUMENT_BYTES / size_of::<u64>() <= MOST_WORDS);
+const _: () = assert!(ExpressionLimits::DOCUMENT_BYTES / size_of::<u64>() <= MOST_WORDS);
 
 /// Counts what the tables of a text will hold.
 pub(super) fn measure(text: &str, interrupt_check: InterruptCheck<'_>) -> Result<Size, Stopped> {

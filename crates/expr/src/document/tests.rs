@@ -9,7 +9,7 @@ use super::*;
 use crate::{Expression, Scope, Value, worst};
 
 /// Whether a part is the same as a value that `serde_json` read.
-fn assert_same(part: Part<'_>, json: &Json) {
+fn assert_same(part: DocumentPart<'_>, json: &Json) {
     match (part.shape(), json) {
         (Shape::Null, Json::Null) => {}
         (Shape::Bool(one), Json::Bool(two)) => assert_eq!(one, *two),
@@ -301,7 +301,10 @@ fn a_value_of_the_largest_size_fits_whatever_its_shape() {
         let size = measure::measure(&text, InterruptCheck::new(None))
             .ok()
             .unwrap();
-        assert!(size.bytes() <= Limits::DOCUMENT_BYTES, "{shape:?}");
+        assert!(
+            size.bytes() <= ExpressionLimits::DOCUMENT_BYTES,
+            "{shape:?}"
+        );
     }
 }
 
@@ -328,7 +331,10 @@ fn the_limit_holds_before_anything_is_allocated() {
     let DocumentError::TooLarge { bytes, most } = error else {
         panic!("{error}");
     };
-    assert_eq!((bytes / 1024 / 1024, most), (128, Limits::DOCUMENT_BYTES));
+    assert_eq!(
+        (bytes / 1024 / 1024, most),
+        (128, ExpressionLimits::DOCUMENT_BYTES)
+    );
     let error = crate::Error::from(DocumentError::TooLarge { bytes, most });
     assert_eq!(error.code, "EXPRESSION_LIMIT");
     assert!(error.message.contains("67108864"), "{}", error.message);
@@ -340,7 +346,11 @@ fn an_interrupt_stops_reading() {
     for shape in worst::SHAPES {
         let text: Arc<str> = worst::document(shape, 200_000).into();
         let read = |interrupt| {
-            Document::parse_within(Arc::clone(&text), Limits::DOCUMENT_BYTES, Some(interrupt))
+            Document::parse_within(
+                Arc::clone(&text),
+                ExpressionLimits::DOCUMENT_BYTES,
+                Some(interrupt),
+            )
         };
         assert!(read(&interrupt).is_ok());
         let stopped = Interrupt::new();
@@ -380,7 +390,7 @@ fn the_documents_of_one_evaluation_share_one_limit() {
     let first = reader.read(Arc::clone(&text)).unwrap();
     let together = DocumentError::TooLarge {
         bytes: 2 * first.table_bytes(),
-        most: Limits::DOCUMENT_BYTES,
+        most: ExpressionLimits::DOCUMENT_BYTES,
     };
     assert_eq!(reader.read(text).unwrap_err(), together);
     assert_eq!(reader.count(&first).unwrap_err(), together);
@@ -395,7 +405,7 @@ fn an_item_is_a_document_that_shares_the_whole() {
     assert!(Arc::ptr_eq(&list.tables, &item.tables));
     assert!(item.item(0).is_none() && list.item(2).is_none());
     let scope = Scope::new(&["trigger"], &[]);
-    let limits = Limits::default();
+    let limits = ExpressionLimits::default();
     let expression = Expression::compile("trigger.a[1]", &scope, &limits).unwrap();
     let value = expression.evaluate(&[Some(&item)], &limits).unwrap();
     assert_eq!(value.to_json().unwrap(), 3);

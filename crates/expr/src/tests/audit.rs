@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::ast::Kind;
 use crate::worst::{self, WorstCase};
-use crate::{Document, Expression, Limits, Meter, Scope, Template, functions, parser, work};
+use crate::{
+    Document, Expression, ExpressionLimits, Meter, Scope, Template, functions, parser, work,
+};
 
 /// How many times more than paid for the work may be.
 const FACTOR: u64 = 4;
@@ -29,7 +31,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) fn of(source: &str, trigger: &Document, limits: &Limits) -> Option<Self> {
+    pub(super) fn of(source: &str, trigger: &Document, limits: &ExpressionLimits) -> Option<Self> {
         let scope = Scope::new(&["trigger"], &[]);
         let expression = Expression::compile(source, &scope, limits).ok()?;
         let inputs = vec![Some(trigger); expression.references().len()];
@@ -67,7 +69,7 @@ impl Cost {
 }
 
 fn cost(source: &str, trigger: &Document) -> Option<Cost> {
-    Cost::of(source, trigger, &Limits::default())
+    Cost::of(source, trigger, &ExpressionLimits::default())
 }
 
 /// Audits the cases whose names `wanted` takes; every one must end in a value at least once.
@@ -168,7 +170,7 @@ fn the_audit_has_a_case_for_every_kind_of_node() {
     let calls = worst::cases().into_iter().map(|case| case.call);
     let mut seen = [false; 16];
     for source in calls.chain(literals.map(str::to_owned)) {
-        if let Ok(root) = parser::parse(&source, &Limits::default()) {
+        if let Ok(root) = parser::parse(&source, &ExpressionLimits::default()) {
             seen[kind_number(&root.kind)] = true;
         }
     }
@@ -186,11 +188,12 @@ fn templates_pay_for_what_they_write() {
                 format!(r#"["x{{{{ trigger.{value} }}}}", "{{{{ trigger }}}}"]"#),
                 format!(r#"{{"a": "{{{{ ['\\ud800' + trigger.{value}] }}}}"}}"#),
             ] {
-                let template = Template::compile(&document, &scope, &Limits::default()).unwrap();
+                let template =
+                    Template::compile(&document, &scope, &ExpressionLimits::default()).unwrap();
                 let mut meter = Meter::default();
                 work::count::take();
                 let text = template
-                    .render_metered(&[Some(&trigger)], &Limits::default(), &mut meter)
+                    .render_metered(&[Some(&trigger)], &ExpressionLimits::default(), &mut meter)
                     .unwrap();
                 let (read, built) = work::count::take();
                 let paid = FACTOR * BYTES_PER_STEP * meter.steps + CONSTANT;
@@ -215,11 +218,11 @@ fn escapes_pay_for_the_bytes_that_are_written() {
     );
     let template = r#""x{{ trigger.controls }}""#;
     let scope = Scope::new(&["trigger"], &[]);
-    let template = Template::compile(template, &scope, &Limits::default()).unwrap();
+    let template = Template::compile(template, &scope, &ExpressionLimits::default()).unwrap();
     let render = |built_bytes| {
-        let limits = Limits {
+        let limits = ExpressionLimits {
             built_bytes,
-            ..Limits::default()
+            ..ExpressionLimits::default()
         };
         template.render(&[Some(&trigger)], &limits)
     };

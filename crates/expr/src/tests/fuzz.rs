@@ -11,7 +11,7 @@ use super::audit::Cost;
 use super::generate::Dice;
 use super::hostile::on_small_stack;
 use crate::worst::{self, WorstCase};
-use crate::{Document, Limits, Scope, Template};
+use crate::{Document, ExpressionLimits, Scope, Template};
 
 /// Expressions of a round that is not timed.
 const CASES: usize = 400;
@@ -49,9 +49,9 @@ fn source(cases: &[WorstCase], dice: &mut Dice) -> String {
 }
 
 fn check(source: &str, trigger: &Document, size: usize) {
-    let limits = Limits {
+    let limits = ExpressionLimits {
         steps: 50_000,
-        ..Limits::default()
+        ..ExpressionLimits::default()
     };
     if let Some(cost) = Cost::of(source, trigger, &limits) {
         cost.check(source, size).unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::generate::{Dice, expression, trigger};
-use crate::{Document, Expression, Limits, Scope, Template};
+use crate::{Document, Expression, ExpressionLimits, Scope, Template};
 
 /// The stack that promises are made for.
 const STACK: usize = 512 * 1024;
@@ -19,7 +19,7 @@ pub(super) fn on_small_stack(work: impl FnOnce() + Send + 'static) {
 /// Compiles and runs; gives the code of what went wrong.
 fn run(source: &str, trigger: &Json) -> Result<String, &'static str> {
     let scope = Scope::new(&["trigger"], &["context.data"]);
-    let limits = Limits::default();
+    let limits = ExpressionLimits::default();
     let expression =
         Expression::compile(source, &scope, &limits).map_err(|problems| problems[0].code)?;
     let trigger = Document::from(trigger);
@@ -194,7 +194,7 @@ fn the_deepest_expression_fits_a_small_stack() {
                 let _ = Template::compile(
                     &template,
                     &Scope::new(&["trigger"], &[]),
-                    &Limits::default(),
+                    &ExpressionLimits::default(),
                 );
             }
             let pattern = wrap("[", "x", "]", depth);
@@ -249,9 +249,13 @@ fn the_deepest_values_fit_a_small_stack() {
         }
         let document = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(
-            Template::compile(&document, &Scope::new(&[], &[]), &Limits::default())
-                .unwrap()
-                .is_constant()
+            Template::compile(
+                &document,
+                &Scope::new(&[], &[]),
+                &ExpressionLimits::default()
+            )
+            .unwrap()
+            .is_constant()
         );
     });
 }
@@ -338,9 +342,12 @@ fn no_soup_of_tokens_panics() {
             let soup: String = (0..1 + dice.below(24)).map(|_| dice.pick(TOKENS)).collect();
             let _ = run(&soup, &json!({ "a": [1, "x"] }));
             let document = serde_json::to_string(&format!("{{{{{soup}")).unwrap();
-            if let Ok(template) = Template::compile(&document, &scope, &Limits::default()) {
-                let _ =
-                    template.render(&vec![None; template.references().len()], &Limits::default());
+            if let Ok(template) = Template::compile(&document, &scope, &ExpressionLimits::default())
+            {
+                let _ = template.render(
+                    &vec![None; template.references().len()],
+                    &ExpressionLimits::default(),
+                );
             }
         }
     });
@@ -365,7 +372,11 @@ fn no_damaged_expression_panics() {
             }
             let damaged: String = letters.into_iter().collect();
             let _ = run(&damaged, &trigger(&mut dice));
-            let _ = Template::compile(&damaged, &Scope::new(&["trigger"], &[]), &Limits::default());
+            let _ = Template::compile(
+                &damaged,
+                &Scope::new(&["trigger"], &[]),
+                &ExpressionLimits::default(),
+            );
         }
     });
 }
@@ -397,7 +408,7 @@ fn any_text_compiles_or_is_refused_and_what_compiles_ends() {
 fn any_document_compiles_or_is_refused_and_what_renders_is_json() {
     on_small_stack(|| {
         let mut dice = Dice::new(17);
-        let (scope, limits) = (Scope::new(&["trigger"], &[]), Limits::default());
+        let (scope, limits) = (Scope::new(&["trigger"], &[]), ExpressionLimits::default());
         let data = json!({ "a": [1, "x", null], "s": "{{ 1 }}", "n": 1, "f": 0.5 });
         let data = Document::from(data);
         let mut rendered = 0;

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::limits::Budget;
 use crate::text::Text;
 use crate::value::Value;
-use crate::{Document, Expression, Limits, Scope};
+use crate::{Document, Expression, ExpressionLimits, Scope};
 
 /// The questions for both engines.
 pub(super) struct Question {
@@ -101,7 +101,7 @@ fn ask_node(questions: &[Question]) -> Vec<Result<String, String>> {
 }
 
 fn answer(question: &Question) -> Result<String, String> {
-    let limits = Limits::default();
+    let limits = ExpressionLimits::default();
     let scope = Scope::new(&["trigger"], &[]);
     let expression = Expression::compile(&question.source, &scope, &limits)
         .map_err(|problems| format!("{} {}", problems[0].code, problems[0].message))?;
@@ -124,7 +124,7 @@ fn show(value: &Value<'_>) -> String {
         }
         Value::Object(record) => {
             let properties: Vec<String> = record
-                .entries(&mut Budget::new(&Limits::default()))
+                .entries(&mut Budget::new(&ExpressionLimits::default()))
                 .unwrap()
                 .map(|(key, value)| format!("{}:{}", quoted(&key), show(&value)))
                 .collect();
@@ -136,7 +136,7 @@ fn show(value: &Value<'_>) -> String {
 }
 
 fn quoted(text: &Text<'_>) -> String {
-    let mut budget = Budget::new(&Limits::default());
+    let mut budget = Budget::new(&ExpressionLimits::default());
     crate::json::stringify(&Value::String(text.clone()), None, "", &mut budget).unwrap()
 }
 

@@ -2,15 +2,19 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::{Document, Expression, Limits, Scope, Template};
+use crate::{Document, Expression, ExpressionLimits, Scope, Template};
 
-fn compiles(source: &str, limits: &Limits) -> Result<Expression, &'static str> {
+fn compiles(source: &str, limits: &ExpressionLimits) -> Result<Expression, &'static str> {
     let scope = Scope::new(&["trigger"], &[]);
     Expression::compile(source, &scope, limits).map_err(|problems| problems[0].code)
 }
 
-fn evaluates(source: &str, trigger: &Json, limits: &Limits) -> Result<Json, &'static str> {
-    let expression = compiles(source, &Limits::default()).unwrap();
+fn evaluates(
+    source: &str,
+    trigger: &Json,
+    limits: &ExpressionLimits,
+) -> Result<Json, &'static str> {
+    let expression = compiles(source, &ExpressionLimits::default()).unwrap();
     let trigger = Document::from(trigger);
     let inputs = vec![Some(&trigger); expression.references().len()];
     let value = expression
@@ -23,9 +27,9 @@ const LIMIT: Result<(), &str> = Err("EXPRESSION_LIMIT");
 
 #[test]
 fn source_bytes() {
-    let limits = Limits {
+    let limits = ExpressionLimits {
         source_bytes: 10,
-        ..Limits::default()
+        ..ExpressionLimits::default()
     };
     assert!(compiles("1 + 234567", &limits).is_ok());
     assert_eq!(compiles("1 + 2345678", &limits).map(drop), LIMIT);
@@ -98,7 +102,7 @@ fn nested(depth: usize) -> Vec<String> {
 
 #[test]
 fn nesting() {
-    let limits = Limits::default();
+    let limits = ExpressionLimits::default();
     for source in nested(64) {
         assert!(compiles(&source, &limits).is_ok(), "{source}");
     }
@@ -121,9 +125,9 @@ fn price(source: &str) -> u64 {
     let (mut least, mut most) = (0, 1_000_000);
     while least < most {
         let middle = (least + most) / 2;
-        let limits = Limits {
+        let limits = ExpressionLimits {
             steps: middle,
-            ..Limits::default()
+            ..ExpressionLimits::default()
         };
         match evaluates(source, &json!(null), &limits) {
             Err("EXPRESSION_LIMIT") => least = middle + 1,
@@ -144,9 +148,9 @@ fn steps_are_counted_one_by_one() {
 
 #[test]
 fn built_bytes_are_counted() {
-    let limits = Limits {
+    let limits = ExpressionLimits {
         built_bytes: 1000,
-        ..Limits::default()
+        ..ExpressionLimits::default()
     };
     assert!(evaluates("'x'.repeat(900).length", &json!(null), &limits).is_ok());
     assert_eq!(
@@ -173,7 +177,7 @@ fn built_bytes_are_counted() {
 fn an_input_of_any_size_leaves_as_it_is() {
     let large = Json::Array(vec![Json::Null; 1_500_000]);
     assert_eq!(
-        evaluates("trigger", &large, &Limits::default()),
+        evaluates("trigger", &large, &ExpressionLimits::default()),
         Ok(large.clone())
     );
 }
@@ -182,13 +186,14 @@ fn an_input_of_any_size_leaves_as_it_is() {
 fn a_rendering_is_limited_as_a_whole() {
     let scope = Scope::new(&["trigger"], &[]);
     let holes = ["\"{{ 'x'.repeat(300) }}\""; 3].join(",");
-    let template = Template::compile(&format!("[{holes}]"), &scope, &Limits::default()).unwrap();
+    let template =
+        Template::compile(&format!("[{holes}]"), &scope, &ExpressionLimits::default()).unwrap();
     let render = |built_bytes| {
         template.render(
             &[],
-            &Limits {
+            &ExpressionLimits {
                 built_bytes,
-                ..Limits::default()
+                ..ExpressionLimits::default()
             },
         )
     };
@@ -201,16 +206,16 @@ fn a_rendering_is_limited_as_a_whole() {
     let template = Template::compile(
         r#"["{{ trigger }}", "{{ trigger }}"]"#,
         &scope,
-        &Limits::default(),
+        &ExpressionLimits::default(),
     )
     .unwrap();
     let trigger = Document::from(json!("x".repeat(1000)));
     let render = |built_bytes| {
         template.render(
             &[Some(&trigger)],
-            &Limits {
+            &ExpressionLimits {
                 built_bytes,
-                ..Limits::default()
+                ..ExpressionLimits::default()
             },
         )
     };
@@ -221,7 +226,7 @@ fn a_rendering_is_limited_as_a_whole() {
 
 #[test]
 fn what_may_be_built_may_be_written() {
-    let limits = Limits::default();
+    let limits = ExpressionLimits::default();
     let source = format!(r#""{{{{ 'x'.repeat({}) }}}}""#, limits.built_bytes);
     let template = Template::compile(&source, &Scope::new(&[], &[]), &limits).unwrap();
     let text = template.render(&[], &limits).unwrap();

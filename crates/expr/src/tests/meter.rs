@@ -3,22 +3,25 @@
 use serde_json::json;
 
 use crate::limits::Budget;
-use crate::{Document, Expression, Interrupt, Limits, Meter, Scope, Template};
+use crate::{Document, Expression, ExpressionLimits, Interrupt, Meter, Scope, Template};
 
 fn expression(source: &str) -> Expression {
     let scope = Scope::new(&["trigger", "vars"], &["context.data"]);
-    Expression::compile(source, &scope, &Limits::default()).unwrap()
+    Expression::compile(source, &scope, &ExpressionLimits::default()).unwrap()
 }
 
 fn template(document: &str) -> Template {
     let scope = Scope::new(&["trigger"], &[]);
-    Template::compile(document, &scope, &Limits::default()).unwrap()
+    Template::compile(document, &scope, &ExpressionLimits::default()).unwrap()
 }
 
 #[test]
 fn an_interrupted_evaluation_does_not_begin() {
     let interrupt = Interrupt::new();
-    let (limits, mut meter) = (Limits::default(), Meter::interrupted_by(&interrupt));
+    let (limits, mut meter) = (
+        ExpressionLimits::default(),
+        Meter::interrupted_by(&interrupt),
+    );
     let one = expression("1 + 1");
     assert!(one.evaluate_metered(&[], &limits, &mut meter).is_ok());
     interrupt.interrupt();
@@ -33,9 +36,9 @@ fn an_interrupted_evaluation_does_not_begin() {
 
 #[test]
 fn an_interrupt_from_another_thread_ends_an_evaluation() {
-    let limits = Limits {
+    let limits = ExpressionLimits {
         steps: u64::MAX,
-        ..Limits::default()
+        ..ExpressionLimits::default()
     };
     let interrupt = Interrupt::new();
     let mut meter = Meter::interrupted_by(&interrupt);
@@ -57,7 +60,10 @@ fn an_interrupt_from_another_thread_ends_an_evaluation() {
 #[test]
 fn an_interrupt_is_seen_within_a_thousand_steps() {
     let interrupt = Interrupt::new();
-    let mut budget = Budget::metered(&Limits::default(), &Meter::interrupted_by(&interrupt));
+    let mut budget = Budget::metered(
+        &ExpressionLimits::default(),
+        &Meter::interrupted_by(&interrupt),
+    );
     for _ in 0..5000 {
         budget.steps(1).unwrap();
     }
@@ -73,7 +79,7 @@ fn an_interrupt_is_seen_within_a_thousand_steps() {
 
 #[test]
 fn the_meter_says_what_was_used() {
-    let (limits, mut meter) = (Limits::default(), Meter::default());
+    let (limits, mut meter) = (ExpressionLimits::default(), Meter::default());
     let three = expression("1 + 2");
     three.evaluate_metered(&[], &limits, &mut meter).unwrap();
     assert_eq!((meter.steps, meter.built_bytes), (3, 0));
@@ -87,7 +93,7 @@ fn the_meter_says_what_was_used() {
     assert_eq!(meter.built_bytes, 1000);
     // What fails has a cost too.
     let endless = expression("Array.from({ length: 100 }, (_, i) => i)");
-    let few = Limits {
+    let few = ExpressionLimits {
         steps: 10,
         ..limits
     };
@@ -102,7 +108,7 @@ fn the_meter_says_what_was_used() {
 fn large_data_exceeds_the_inline_limits() {
     let trigger = json!({ "a": "x".repeat(5_000_000), "b": "y".repeat(5_000_000) });
     let trigger = Document::from(trigger);
-    let limits = Limits::default();
+    let limits = ExpressionLimits::default();
     for source in [
         "trigger.a === trigger.b",
         "trigger.a + 'x'",

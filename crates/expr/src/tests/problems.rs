@@ -1,6 +1,6 @@
 //! What is refused when compiling, and what references a compiled expression has.
 
-use crate::{Expression, Limits, Problem, Reference, Scope};
+use crate::{Expression, ExpressionLimits, Problem, Reference, Scope};
 
 fn scope() -> Scope {
     Scope::new(
@@ -11,7 +11,7 @@ fn scope() -> Scope {
 }
 
 fn problems(source: &str) -> Vec<Problem> {
-    match Expression::compile(source, &scope(), &Limits::default()) {
+    match Expression::compile(source, &scope(), &ExpressionLimits::default()) {
         Ok(_) => Vec::new(),
         Err(problems) => problems,
     }
@@ -228,7 +228,7 @@ fn every_problem_is_reported() {
 fn references_are_static_and_share_slots() {
     let source = "context.data['a b'].x + trigger.y + context.data.c + context?.data?.['a b'] + secrets.KEY + trigger.z + \
                   [1].map(vars => vars)";
-    let expression = Expression::compile(source, &scope(), &Limits::default()).unwrap();
+    let expression = Expression::compile(source, &scope(), &ExpressionLimits::default()).unwrap();
     let entry = |table: &str, key: &str| Reference::Entry {
         table: table.into(),
         key: key.into(),

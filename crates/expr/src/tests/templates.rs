@@ -2,13 +2,13 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::{Document, Limits, Reference, Scope, Template};
+use crate::{Document, ExpressionLimits, Reference, Scope, Template};
 
 fn compile(document: &str) -> Template {
     Template::compile(
         document,
         &Scope::new(&["trigger"], &["secrets"]),
-        &Limits::default(),
+        &ExpressionLimits::default(),
     )
     .unwrap()
 }
@@ -17,7 +17,7 @@ fn render(document: &str, trigger: &Json) -> Result<String, crate::Error> {
     let template = compile(document);
     let trigger = Document::from(trigger);
     let inputs = vec![Some(&trigger); template.references().len()];
-    template.render(&inputs, &Limits::default())
+    template.render(&inputs, &ExpressionLimits::default())
 }
 
 #[track_caller]
@@ -133,7 +133,10 @@ fn constants() {
     ] {
         let template = compile(document);
         assert!(template.is_constant(), "{document}");
-        assert_eq!(template.render(&[], &Limits::default()).unwrap(), document);
+        assert_eq!(
+            template.render(&[], &ExpressionLimits::default()).unwrap(),
+            document
+        );
     }
     assert!(!compile(r#"["{{ 1 }}"]"#).is_constant());
 }
@@ -144,7 +147,7 @@ fn one_look_shows_most_documents_to_hold_no_expression() {
     for document in ["{}", "null", r#"{"a":{"b":[1.50,"{ x }}"]}}"#, r#""}} {""#] {
         let constant = Template::constant(document).unwrap();
         assert!(compile(document).is_constant(), "{document}");
-        let rendered = constant.render(&[], &Limits::default()).unwrap();
+        let rendered = constant.render(&[], &ExpressionLimits::default()).unwrap();
         assert_eq!(rendered, document);
     }
     for document in [
@@ -175,7 +178,10 @@ fn references_are_collected_over_the_document() {
         Document::from(json!("s")),
     );
     let rendered = template
-        .render(&[Some(&trigger), Some(&secret)], &Limits::default())
+        .render(
+            &[Some(&trigger), Some(&secret)],
+            &ExpressionLimits::default(),
+        )
         .unwrap();
     assert_eq!(rendered, r#"{"a": "1 s", "b": ["s[object Object]"]}"#);
 }
@@ -218,7 +224,7 @@ fn undefined_is_an_error_that_names_the_place() {
 fn problems_name_the_string_they_are_in() {
     let document = r#"{"a": ["{{ nope }} {{ nay }}", "ok {{ 1"], "b": "\n{{ 1 + }}", "c": "{{ }}", "d": "{{ 1 } }}"}"#;
     let scope = Scope::new(&["trigger"], &[]);
-    let problems = Template::compile(document, &scope, &Limits::default()).unwrap_err();
+    let problems = Template::compile(document, &scope, &ExpressionLimits::default()).unwrap_err();
     let shown: Vec<_> = problems
         .iter()
         .map(|one| {
@@ -257,8 +263,12 @@ fn a_document_that_is_no_json_is_a_problem() {
         r#"{"a":1]"#,
         "{1:2}",
     ] {
-        let problems =
-            Template::compile(document, &Scope::new(&[], &[]), &Limits::default()).unwrap_err();
+        let problems = Template::compile(
+            document,
+            &Scope::new(&[], &[]),
+            &ExpressionLimits::default(),
+        )
+        .unwrap_err();
         assert_eq!(problems[0].problem.code, "EXPRESSION_SYNTAX", "{document}");
     }
 }

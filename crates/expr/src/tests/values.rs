@@ -2,17 +2,24 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::{Document, Error, Expression, Limits, Scope};
+use crate::{Document, Error, Expression, ExpressionLimits, Scope};
 
 fn compile(source: &str) -> Expression {
-    Expression::compile(source, &Scope::new(&["trigger"], &[]), &Limits::default()).unwrap()
+    Expression::compile(
+        source,
+        &Scope::new(&["trigger"], &[]),
+        &ExpressionLimits::default(),
+    )
+    .unwrap()
 }
 
 fn evaluate(source: &str, trigger: &Json) -> Result<Json, Error> {
     let expression = compile(source);
     let trigger = Document::from(trigger);
     let inputs = vec![Some(&trigger); expression.references().len()];
-    expression.evaluate(&inputs, &Limits::default())?.to_json()
+    expression
+        .evaluate(&inputs, &ExpressionLimits::default())?
+        .to_json()
 }
 
 #[track_caller]
@@ -81,19 +88,19 @@ fn missing_inputs_are_undefined() {
     let expression = compile("trigger === undefined");
     assert!(
         expression
-            .evaluate(&[None], &Limits::default())
+            .evaluate(&[None], &ExpressionLimits::default())
             .unwrap()
             .is_truthy()
     );
     assert!(
         expression
-            .evaluate(&[], &Limits::default())
+            .evaluate(&[], &ExpressionLimits::default())
             .unwrap()
             .is_truthy()
     );
     assert!(
         compile("trigger")
-            .evaluate(&[None], &Limits::default())
+            .evaluate(&[None], &ExpressionLimits::default())
             .unwrap()
             .is_undefined()
     );
@@ -106,7 +113,9 @@ fn values_leave_as_json() {
         json!([1, 1.5, 0, 1e300, null, 9_007_199_254_740_992_i64 as f64, null, { "b": "é" }]),
     );
     let expression = compile("undefined");
-    let value = expression.evaluate(&[], &Limits::default()).unwrap();
+    let value = expression
+        .evaluate(&[], &ExpressionLimits::default())
+        .unwrap();
     assert_eq!(value.to_json().unwrap_err().code, "EXPRESSION_ERROR");
     assert_eq!(
         value.write_json(&mut String::new()).unwrap_err().code,
@@ -116,7 +125,7 @@ fn values_leave_as_json() {
     let expression = compile("['\\ud83d', '\\u0001\"']");
     let mut text = String::new();
     expression
-        .evaluate(&[], &Limits::default())
+        .evaluate(&[], &ExpressionLimits::default())
         .unwrap()
         .write_json(&mut text)
         .unwrap();

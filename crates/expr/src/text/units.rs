@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn searches_go_over_the_ends_of_blocks() {
-        let mut budget = Budget::new(&crate::Limits::default());
+        let mut budget = Budget::new(&crate::ExpressionLimits::default());
         for before in [0, 1, 65_530, 65_535, 65_536, 65_537, 131_071, 200_000] {
             for (filler, needle) in [("a", "xyz"), ("é", "é😀é"), ("a", "x"), ("漢", "漢字")]
             {

@@ -7,7 +7,7 @@ mod work;
 use serde_json::{Value, json};
 use windlass_core::run::{Instance, Run};
 use windlass_core::{NodeStatus, RunId, RunStatus};
-use windlass_engine::view::{self, Nodes, Overview, Seen};
+use windlass_engine::view::{self, Nodes, Overview, SeenInstance};
 
 use crate::failure::{Failure, FailureKind};
 use crate::run_queries::RunQueries;
@@ -24,13 +24,13 @@ pub struct Why {
     /// Why, in a sentence.
     pub reason: String,
     /// What is being undone, and what could not be.
-    pub undoing: Vec<Answer>,
+    pub undoing: Vec<WhyAnswer>,
     /// The nodes that matter: what keeps the run from its end, or what decided it.
-    pub nodes: Vec<Answer>,
+    pub nodes: Vec<WhyAnswer>,
 }
 
 /// Why one node stands where it does.
-pub struct Answer {
+pub struct WhyAnswer {
     /// Its path.
     pub path: String,
     /// How it stands.
@@ -50,12 +50,12 @@ impl Why {
             "executionId": self.run.to_string(),
             "status": self.status.as_str(),
             "reason": self.reason,
-            "nodes": self.nodes.iter().map(Answer::json).collect::<Vec<_>>(),
+            "nodes": self.nodes.iter().map(WhyAnswer::json).collect::<Vec<_>>(),
         })
     }
 }
 
-impl Answer {
+impl WhyAnswer {
     fn json(&self) -> Value {
         let mut json = json!({
             "node": self.path,
@@ -102,14 +102,14 @@ pub fn why(queries: &RunQueries, id: RunId, node: Option<&str>) -> Result<Why, F
 }
 
 /// Why one node stands where it does, though the run may have forgotten it.
-fn one(reasons: &Reasons<'_>, path: &str) -> Result<Answer, Failure> {
+fn one(reasons: &Reasons<'_>, path: &str) -> Result<WhyAnswer, Failure> {
     let Reasons {
         overview, queries, ..
     } = reasons;
     if let Some(node) = overview.run.resolve(path) {
         return reasons.answer(&present(overview, path, node));
     }
-    let mut found: Option<Answer> = None;
+    let mut found: Option<WhyAnswer> = None;
     if has_instance(&overview.run, path) {
         let only = Nodes::Only([path.into()].into());
         view::for_each_instance::<Failure>(
@@ -135,7 +135,7 @@ pub fn no_such_node(name: &str) -> Failure {
 }
 
 impl Reasons<'_> {
-    fn answer(&self, seen: &Seen<'_>) -> Result<Answer, Failure> {
+    fn answer(&self, seen: &SeenInstance<'_>) -> Result<WhyAnswer, Failure> {
         let parents = waits_for(seen.run, seen.node);
         let path = |&node: &Instance| seen.run.path(node).into_string();
         let status = seen.run.node_status(seen.node);
@@ -149,7 +149,7 @@ impl Reasons<'_> {
             Some(Work { reason, json }) => (reason, Some(json)),
             None => (self.node(seen)?, None),
         };
-        Ok(Answer {
+        Ok(WhyAnswer {
             path: seen.path.to_owned(),
             status,
             reason,
@@ -160,8 +160,8 @@ impl Reasons<'_> {
 }
 
 /// An instance of the present state.
-fn present<'a>(overview: &'a Overview, path: &'a str, node: Instance) -> Seen<'a> {
-    Seen {
+fn present<'a>(overview: &'a Overview, path: &'a str, node: Instance) -> SeenInstance<'a> {
+    SeenInstance {
         path,
         run: &overview.run,
         node,

@@ -6,10 +6,10 @@ use windlass_core::plan::NodeKind;
 use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Run};
 use windlass_core::{Millis, NodeStatus, RunStatus};
-use windlass_engine::view::{NodeCounts, Overview, Seen};
+use windlass_engine::view::{NodeCounts, Overview, SeenInstance};
 use windlass_store::Wait as _;
 
-use super::Answer;
+use super::WhyAnswer;
 use crate::failure::Failure;
 use crate::moment::{ago, now, readable};
 use crate::run_queries::RunQueries;
@@ -108,7 +108,7 @@ impl Reasons<'_> {
     }
 
     /// What is being undone now, and what could not be.
-    pub(super) fn undoing(&self) -> Result<Vec<Answer>, Failure> {
+    pub(super) fn undoing(&self) -> Result<Vec<WhyAnswer>, Failure> {
         let run = &self.overview.run;
         let mut answers = Vec::new();
         let Some(undo) = run.undo() else {
@@ -145,7 +145,7 @@ impl Reasons<'_> {
                 },
                 _ => continue,
             };
-            answers.push(Answer {
+            answers.push(WhyAnswer {
                 path,
                 status,
                 reason,
@@ -157,7 +157,7 @@ impl Reasons<'_> {
     }
 
     /// Why a node stands where it does.
-    pub(super) fn node(&self, seen: &Seen<'_>) -> Result<String, Failure> {
+    pub(super) fn node(&self, seen: &SeenInstance<'_>) -> Result<String, Failure> {
         let (run, node, id) = (seen.run, seen.node, seen.path);
         let when = |at: Option<Millis>| at.map(|at| ago(at, now())).unwrap_or_default();
         let ended = when(seen.times.ended(node));
@@ -204,7 +204,7 @@ impl Reasons<'_> {
     }
 
     /// It is under way: with a worker, as a loop, or as a child run.
-    fn running(&self, seen: &Seen<'_>) -> Result<String, Failure> {
+    fn running(&self, seen: &SeenInstance<'_>) -> Result<String, Failure> {
         let (run, node, id) = (seen.run, seen.node, seen.path);
         let since = seen.times.started(node).map(readable).unwrap_or_default();
         if let Some(child) = run.child(node) {
@@ -246,7 +246,7 @@ impl Reasons<'_> {
     }
 
     /// It holds no worker: a delay, a signal, or the time before its next attempt.
-    fn waiting(&self, seen: &Seen<'_>) -> String {
+    fn waiting(&self, seen: &SeenInstance<'_>) -> String {
         let (run, node, id) = (seen.run, seen.node, seen.path);
         let due = run.due(node).map(readable);
         let since = run.since(node).map(readable).unwrap_or_default();
@@ -286,7 +286,7 @@ impl Reasons<'_> {
         }
     }
 
-    fn pending(&self, seen: &Seen<'_>) -> String {
+    fn pending(&self, seen: &SeenInstance<'_>) -> String {
         let (run, node, id) = (seen.run, seen.node, seen.path);
         if run.status() == RunStatus::Pending {
             return format!("{id} waits for the run to start.");
@@ -316,7 +316,7 @@ impl Reasons<'_> {
         )
     }
 
-    fn queued(&self, seen: &Seen<'_>) -> String {
+    fn queued(&self, seen: &SeenInstance<'_>) -> String {
         let (run, id) = (seen.run, seen.path);
         if run.status() == RunStatus::Paused {
             return format!(
@@ -344,7 +344,7 @@ impl Reasons<'_> {
     }
 }
 
-fn succeeded(seen: &Seen<'_>, ended: &str) -> String {
+fn succeeded(seen: &SeenInstance<'_>, ended: &str) -> String {
     let (run, node, id) = (seen.run, seen.node, seen.path);
     if run.is_reused(node) {
         return format!("{id} has the result of the run that this one was forked from.");

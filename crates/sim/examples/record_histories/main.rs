@@ -18,7 +18,7 @@ use windlass_orchestrator::codec::RECORD_VERSION;
 use windlass_sim::recorded::{RunLog, record_seed};
 use windlass_sim::{Options, WorkloadKind};
 use windlass_store::Envelope;
-use windlass_test_support::fixture::{self, script::Script};
+use windlass_test_support::fixture::{self, script::ScriptedRun};
 use windlass_test_support::histories::file::{self, HistoryRecord, RecordedHistory};
 use windlass_test_support::histories::record;
 
@@ -70,7 +70,7 @@ fn of_fixture(source: &str, case: &str) -> RecordedHistory {
     let mut cases = cases.iter().filter(|known| known.title == case);
     let case = cases.next();
     let case = case.unwrap_or_else(|| panic!("{source} has no such case"));
-    let mut script = Script::new(case.setup());
+    let mut script = ScriptedRun::new(case.setup());
     for step in &case.steps {
         script.command(&step.command);
     }

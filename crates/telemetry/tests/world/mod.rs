@@ -17,7 +17,7 @@ use windlass_engine::{Engine, NewRun, Observer, Options, SecretSource};
 use windlass_store::{MemoryStore, Wait as _};
 use windlass_telemetry::{Gauge, Telemetry, TelemetryOptions, TraceOptions};
 use windlass_test_support::catalogue;
-use windlass_test_support::services::{Server, ServiceReply, ServiceRequest};
+use windlass_test_support::services::{ServiceReply, ServiceRequest, StubServer};
 
 /// What the secret named `key` is.
 pub(crate) const SECRET: &str = "hunter2-\"quoted\"-ß";
@@ -95,7 +95,7 @@ impl World {
 #[derive(Clone)]
 pub(crate) struct Collector {
     pub(crate) address: String,
-    server: Server,
+    server: StubServer,
 }
 
 /// A span as the collector got it.
@@ -116,7 +116,7 @@ impl Collector {
     pub(crate) fn start(statuses: &'static [u16]) -> Self {
         let mut statuses = statuses.iter().copied();
         let mut status = 200;
-        let server = Server::start(move |_| {
+        let server = StubServer::start(move |_| {
             status = statuses.next().unwrap_or(status);
             ServiceReply::Json(status, Vec::new(), serde_json::json!({}))
         });

@@ -19,7 +19,7 @@ use windlass_orchestrator::supervisor::LeaseOptions;
 use crate::catalogue;
 
 pub use play::play_all;
-pub use stage::{Part, Stage, Word};
+pub use stage::{Stage, StagedAttempt, Word};
 
 /// Short, so that a test sees a death soon.
 pub const LEASES: LeaseOptions = LeaseOptions {
@@ -138,7 +138,7 @@ impl World {
     }
 
     /// Waits until the end of an attempt is durable.
-    pub async fn recorded(&self, (run, node, _, attempt): Part) {
+    pub async fn recorded(&self, (run, node, _, attempt): StagedAttempt) {
         let is_end = |event: &Event| match event {
             Event::AttemptEnded(ended) => *ended.node == *node && ended.attempt == attempt,
             _ => false,

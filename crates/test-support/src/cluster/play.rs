@@ -12,7 +12,7 @@ use windlass_core::event::Actor;
 use windlass_engine::{CommandError, LoadError, Plans, StartRequest, Unavailable, verify};
 
 use super::{Word, World};
-use crate::fixture::{self, Case, Step};
+use crate::fixture::{self, Case, FixtureStep};
 use crate::report::{CompensationReport, NodeReport, RunReport, without_messages};
 
 /// A case that takes longer is stuck: nothing waits for more than a lease, again and again.
@@ -35,7 +35,7 @@ struct Played {
 fn cases() -> Vec<Played> {
     let names = fixture::names().into_iter();
     let cases = names.flat_map(|name| fixture::cases(&name));
-    let has_moment = |step: &Step| {
+    let has_moment = |step: &FixtureStep| {
         let mut words = step.command.split(' ');
         words.any(|word| OF_THE_MOMENT.contains(&word))
     };
@@ -62,7 +62,7 @@ async fn play(world: &World, played: &Played, turn: usize, at: &watch::Sender<St
     // Refusals are tested with the state machine; here only the final report is compared.
     let steps = case.steps.iter();
     let steps = steps.filter(|step| !step.is_refused() && step.words().0 != "report");
-    let steps: Vec<&Step> = steps.collect();
+    let steps: Vec<&FixtureStep> = steps.collect();
     for step in &steps {
         let node = step.words().1.split(' ').next();
         world.stage.expect(workflow, node.unwrap_or_default());

@@ -21,7 +21,7 @@ pub enum Word {
 }
 
 /// An attempt, as the stage knows it.
-pub type Part = (RunId, String, bool, u32);
+pub type StagedAttempt = (RunId, String, bool, u32);
 
 /// Where attempts wait for a test's instruction. An instruction stays valid for the next
 /// process that carries the attempt out.
@@ -34,8 +34,8 @@ pub struct Stage {
 #[derive(Default)]
 struct State {
     /// Attempts that wait, and how many processes carry them out.
-    open: BTreeMap<Part, usize>,
-    words: BTreeMap<Part, Word>,
+    open: BTreeMap<StagedAttempt, usize>,
+    words: BTreeMap<StagedAttempt, Word>,
     /// Nodes, by workflow, that go on until they have their word, though they are told to stop.
     expected: BTreeSet<(String, String)>,
     /// The processes in which attempts were carried out.
@@ -49,12 +49,13 @@ impl Stage {
 
     /// Waits until an attempt of the node, or to undo it, waits that has no word yet, and gives
     /// it one.
-    pub async fn give(&self, run: RunId, node: &str, undo: bool, word: Word) -> Part {
+    pub async fn give(&self, run: RunId, node: &str, undo: bool, word: Word) -> StagedAttempt {
         loop {
             let changed = self.changed.notified();
             {
                 let mut state = self.state();
-                let is_meant = |part: &&Part| part.0 == run && part.1 == node && part.2 == undo;
+                let is_meant =
+                    |part: &&StagedAttempt| part.0 == run && part.1 == node && part.2 == undo;
                 let waiting = state.open.keys().filter(is_meant);
                 let mut part = waiting.filter(|part| !state.words.contains_key(*part));
                 if let Some(part) = part.next().cloned() {
@@ -83,7 +84,11 @@ impl Stage {
         self.state().processes.clone()
     }
 
-    async fn play(&self, part: Part, context: &Context) -> Result<Reply<Value>, ActionError> {
+    async fn play(
+        &self,
+        part: StagedAttempt,
+        context: &Context,
+    ) -> Result<Reply<Value>, ActionError> {
         let node = (context.workflow.to_string(), part.1.clone());
         let is_expected = self.state().expected.contains(&node);
         loop {
@@ -125,10 +130,10 @@ struct Played {
 }
 
 /// An attempt that is being carried out.
-struct Open<'s>(&'s Stage, Part);
+struct Open<'s>(&'s Stage, StagedAttempt);
 
 impl<'s> Open<'s> {
-    fn new(stage: &'s Stage, part: Part) -> Self {
+    fn new(stage: &'s Stage, part: StagedAttempt) -> Self {
         *stage.state().open.entry(part.clone()).or_default() += 1;
         stage.changed.notify_waiters();
         Self(stage, part)

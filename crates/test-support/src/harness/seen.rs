@@ -15,11 +15,11 @@ use crate::report::{CompensationReport, NodeReport, RunReport, without_messages}
 
 /// What was last seen of instances that may be gone.
 #[derive(Default)]
-pub struct Seen {
+pub struct LastSeen {
     gone: BTreeMap<String, (NodeReport, Vec<String>)>,
 }
 
-impl Seen {
+impl LastSeen {
     /// Takes over what the harness kept of iterations that have ended.
     pub fn update(&mut self, harness: &mut Harness) {
         for (scope, run) in std::mem::take(&mut harness.freed) {

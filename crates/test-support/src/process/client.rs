@@ -17,7 +17,7 @@ pub struct Client {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpAnswer {
     pub status: u16,
     /// The head as it came, names and all.
     pub head: String,
@@ -59,7 +59,7 @@ impl Client {
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
-    ) -> std::io::Result<Answer> {
+    ) -> std::io::Result<HttpAnswer> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut head = self.head(method, path);
@@ -73,7 +73,7 @@ impl Client {
         stream.write_all(format!("{head}\r\n").as_bytes())?;
         // A server that refuses may close before all of it is sent.
         let sent = body.map_or(Ok(()), |body| stream.write_all(body));
-        match Answer::read(stream) {
+        match HttpAnswer::read(stream) {
             Ok(answer) => Ok(answer),
             Err(error) => Err(sent.err().unwrap_or(error)),
         }
@@ -86,30 +86,30 @@ impl Client {
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
-    ) -> Answer {
+    ) -> HttpAnswer {
         let answer = self.try_send(method, path, headers, body);
         answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 
     #[track_caller]
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> HttpAnswer {
         self.send("GET", path, &[], None)
     }
 
     #[track_caller]
-    pub fn delete(&self, path: &str) -> Answer {
+    pub fn delete(&self, path: &str) -> HttpAnswer {
         self.send("DELETE", path, &[], None)
     }
 
     /// Sends text as JSON.
     #[track_caller]
-    pub fn post_text(&self, path: &str, text: impl AsRef<[u8]>) -> Answer {
+    pub fn post_text(&self, path: &str, text: impl AsRef<[u8]>) -> HttpAnswer {
         let headers = [("Content-Type", "application/json")];
         self.send("POST", path, &headers, Some(text.as_ref()))
     }
 
     #[track_caller]
-    pub fn post(&self, path: &str, body: &Value) -> Answer {
+    pub fn post(&self, path: &str, body: &Value) -> HttpAnswer {
         self.post_text(path, body.to_string())
     }
 
@@ -198,7 +198,7 @@ impl Client {
     }
 }
 
-impl Answer {
+impl HttpAnswer {
     pub fn read(stream: TcpStream) -> std::io::Result<Self> {
         let mut reader = BufReader::new(stream);
         let head = read_head(&mut reader)?;

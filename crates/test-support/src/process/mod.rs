@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use client::{Answer, Client, Stream, StreamEvent};
-pub use server::{ECHO, FAIL, Server, WAIT, serving};
+pub use client::{Client, HttpAnswer, Stream, StreamEvent};
+pub use server::{ECHO, FAIL, ServerProcess, WAIT, serving};
 
 /// Nothing here takes nearly as long; a test that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -49,12 +49,12 @@ impl World {
     }
 
     /// A server on a free port, without tokens.
-    pub fn serve(&self) -> Server {
+    pub fn serve(&self) -> ServerProcess {
         self.serve_with(&[], &[])
     }
 
     /// A server with these arguments and variables; it answers on return.
-    pub fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
+    pub fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> ServerProcess {
         self.serve_at("127.0.0.1:0", arguments, variables)
     }
 
@@ -64,7 +64,7 @@ impl World {
         address: &str,
         arguments: &[&str],
         variables: &[(&str, &str)],
-    ) -> Server {
+    ) -> ServerProcess {
         let number = self.servers.fetch_add(1, Ordering::Relaxed);
         let log = self.path().join(format!("server-{number}.log"));
         let mut child = self
@@ -85,7 +85,7 @@ impl World {
         });
         let url = said["url"].as_str().expect("an address");
         let probes = said["probeUrl"].as_str();
-        Server {
+        ServerProcess {
             address: url.trim_start_matches("http://").to_owned(),
             url: url.to_owned(),
             probes: probes.map(|url| url.trim_start_matches("http://").to_owned()),
@@ -96,7 +96,7 @@ impl World {
 }
 
 /// A server that has these workflows, and a client without a token.
-pub fn serving(definitions: &[&str]) -> (World, Server, Client) {
+pub fn serving(definitions: &[&str]) -> (World, ServerProcess, Client) {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -107,7 +107,7 @@ pub fn serving(definitions: &[&str]) -> (World, Server, Client) {
 }
 
 /// A server under way; dropping it kills it.
-pub struct Server {
+pub struct ServerProcess {
     child: Child,
     /// Where commands find it.
     pub url: String,
@@ -116,7 +116,7 @@ pub struct Server {
     log: PathBuf,
 }
 
-impl Server {
+impl ServerProcess {
     /// A client without a token.
     pub fn client(&self) -> Client {
         Client::new(&self.address, None)
@@ -179,7 +179,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();

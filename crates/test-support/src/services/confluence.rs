@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Server, ServiceReply, ServiceRequest, ok};
+use super::{ServiceReply, ServiceRequest, StubServer, ok};
 
 pub const TOKEN: &str = "confluence-token-1";
 pub const SPACE: &str = "PROJECTS";
 
 /// The server, and the pages of its space.
 pub struct Confluence {
-    pub server: Server,
+    pub server: StubServer,
     pages: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -28,7 +28,7 @@ impl Confluence {
     fn new(bodies: bool) -> Self {
         let pages: Arc<Mutex<Vec<Value>>> = Arc::default();
         let shared = Arc::clone(&pages);
-        let server = Server::start(move |request| handle(request, &shared, bodies));
+        let server = StubServer::start(move |request| handle(request, &shared, bodies));
         Self { server, pages }
     }
 

@@ -66,12 +66,12 @@ struct State {
 
 /// A server that answers until the test ends.
 #[derive(Clone)]
-pub struct Server {
+pub struct StubServer {
     pub url: String,
     state: Arc<Mutex<State>>,
 }
 
-impl Server {
+impl StubServer {
     /// Answers every request by the handler.
     pub fn start(handler: impl FnMut(&ServiceRequest) -> ServiceReply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

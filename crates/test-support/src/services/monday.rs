@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Server, ServiceReply, ServiceRequest, ok};
+use super::{ServiceReply, ServiceRequest, StubServer, ok};
 
 pub const TOKEN: &str = "monday-token-1";
 pub const BOARD: &str = "123";
 
 /// The server, and the items of its board: id, name and texts by column id.
 pub struct Monday {
-    pub server: Server,
+    pub server: StubServer,
     board: Arc<Mutex<Board>>,
 }
 
@@ -48,7 +48,7 @@ impl Monday {
             page: 2,
         }));
         let shared = Arc::clone(&board);
-        let server = Server::start(move |request| handle(request, &shared));
+        let server = StubServer::start(move |request| handle(request, &shared));
         Self { server, board }
     }
 

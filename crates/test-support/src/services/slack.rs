@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Server, ServiceReply, ServiceRequest, ok};
+use super::{ServiceReply, ServiceRequest, StubServer, ok};
 
 pub const TOKEN: &str = "xoxb-slack-token-1";
 pub const CHANNEL: &str = "C0000000001";
 
 /// The server, and the messages in its channel.
 pub struct Slack {
-    pub server: Server,
+    pub server: StubServer,
     pub messages: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -19,7 +19,7 @@ impl Slack {
     pub fn start() -> Self {
         let messages: Arc<Mutex<Vec<Value>>> = Arc::default();
         let shared = Arc::clone(&messages);
-        let server = Server::start(move |request| handle(request, &shared));
+        let server = StubServer::start(move |request| handle(request, &shared));
         Self { server, messages }
     }
 

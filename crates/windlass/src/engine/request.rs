@@ -5,7 +5,7 @@ use std::future::Future;
 
 use serde::Serialize;
 use windlass_core::RunId;
-use windlass_core::definition::Json;
+use windlass_core::definition::JsonText;
 use windlass_engine::{NewRun, StartRequest};
 
 use super::publish::{Published, check_actions, freeze, source};
@@ -77,7 +77,7 @@ pub struct Request<'a, S: Startable + ?Sized> {
     tenant: Option<Box<str>>,
     priority: u8,
     labels: BTreeMap<Box<str>, Box<str>>,
-    vars: BTreeMap<Box<str>, Result<Json, String>>,
+    vars: BTreeMap<Box<str>, Result<JsonText, String>>,
 }
 
 impl<'a, S: Startable + ?Sized> Request<'a, S> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use windlass_core::definition::{Compensate, Json, Policies};
+use windlass_core::definition::{Compensate, JsonText, Policies};
 
 use super::NodeId;
 use crate::retry::{Retry, milliseconds};
@@ -47,7 +47,7 @@ impl From<String> for NodeKey {
 pub struct NodeSpec {
     pub(super) name: Box<str>,
     pub(super) action: Box<str>,
-    pub(super) parameters: Option<Json>,
+    pub(super) parameters: Option<JsonText>,
     /// None means: after the previous node.
     pub(super) depends_on: Option<Vec<NodeKey>>,
     pub(super) policies: Option<Box<Policies>>,
@@ -125,7 +125,7 @@ impl NodeSpec {
         self
     }
 
-    fn json(&mut self, what: &'static str, value: &impl Serialize) -> Option<Json> {
+    fn json(&mut self, what: &'static str, value: &impl Serialize) -> Option<JsonText> {
         let json = to_json(Some(&self.name), what, value);
         json.map_err(|problem| self.problems.push(problem)).ok()
     }

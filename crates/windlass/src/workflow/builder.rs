@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use windlass_core::definition::{
-    CompensationPolicy, Concurrency, Definition, ExecutionMode, FailurePolicy, InFlight, Json,
+    CompensationPolicy, Concurrency, Definition, ExecutionMode, FailurePolicy, InFlight, JsonText,
     Node, OnCompensationError, When,
 };
 
@@ -31,7 +31,7 @@ pub struct WorkflowBuilder {
 pub(super) struct Declared {
     pub(super) node: Node,
     pub(super) work: Work,
-    pub(super) compensation: Option<(Work, Option<Json>)>,
+    pub(super) compensation: Option<(Work, Option<JsonText>)>,
     /// None for a task.
     pub(super) position: Option<Position>,
     pub(super) depends_on: Option<Vec<Box<str>>>,
@@ -215,7 +215,7 @@ impl WorkflowBuilder {
         resolve::build(self)
     }
 
-    fn json(&mut self, what: &'static str, value: &impl Serialize) -> Option<Json> {
+    fn json(&mut self, what: &'static str, value: &impl Serialize) -> Option<JsonText> {
         let problems = &mut self.problems;
         to_json(None, what, value)
             .map_err(|problem| problems.push(problem))
@@ -228,7 +228,7 @@ pub(crate) fn to_json(
     node: Option<&str>,
     what: &'static str,
     value: &impl Serialize,
-) -> Result<Json, Problem> {
+) -> Result<JsonText, Problem> {
     serde_json::value::to_raw_value(value).map_err(|error| Problem::NotJson {
         node: node.map(Into::into),
         what,

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use serde::Serialize;
-use windlass_core::definition::{Edge, Join, Json, Policies, Switch, When};
+use windlass_core::definition::{Edge, Join, JsonText, Policies, Switch, When};
 
 use super::builder::{Arrival, Declared, WorkflowBuilder, to_json};
 use super::chain::Position;
@@ -258,7 +258,7 @@ impl<Place> NodeBuilder<Place> {
         self.node().node.policies.get_or_insert_default()
     }
 
-    fn json(&mut self, what: &'static str, value: &impl Serialize) -> Option<Json> {
+    fn json(&mut self, what: &'static str, value: &impl Serialize) -> Option<JsonText> {
         let id = self.node().node.id.clone();
         to_json(Some(&id), what, value)
             .map_err(|problem| self.workflow.problems.push(problem))

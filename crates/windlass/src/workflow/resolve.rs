@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::definition::{
-    Compensate, DefinitionFormat, DefinitionSource, Edge, Json, Node, When,
+    Compensate, DefinitionFormat, DefinitionSource, Edge, JsonText, Node, When,
 };
 
 use super::builder::{Declared, WorkflowBuilder};
@@ -191,7 +191,7 @@ fn collect_arrivals(declared: &Declared) -> Vec<(Box<str>, Edge)> {
 struct Wired {
     node: Node,
     work: Work,
-    compensation: Option<(Work, Option<Json>)>,
+    compensation: Option<(Work, Option<JsonText>)>,
 }
 
 /// Dependencies that the node names replace the previous step; those from `also_depends_on` are
@@ -279,6 +279,6 @@ fn action_name(
 }
 
 /// A function whose parameters are not said is given the run's trigger.
-fn whole_trigger() -> Json {
+fn whole_trigger() -> JsonText {
     serde_json::value::to_raw_value("{{ trigger }}").expect("text is JSON")
 }

@@ -3,7 +3,7 @@
 use windlass_core::NodeStatus;
 use windlass_core::plan::NodeKind;
 use windlass_core::run::Instance;
-use windlass_engine::view::{self, Nodes, Seen};
+use windlass_engine::view::{self, Nodes, SeenInstance};
 
 use super::Page;
 use crate::ending::one_line;
@@ -76,7 +76,7 @@ impl Page<'_> {
         }
         let hidden = count - nodes.len();
         let rows = nodes.into_iter().map(|node| {
-            self.row(&Seen {
+            self.row(&SeenInstance {
                 path: &run.path(node),
                 run,
                 node,
@@ -104,7 +104,7 @@ impl Page<'_> {
         Ok((rows, hidden))
     }
 
-    fn row(&self, seen: &Seen<'_>) -> Result<Row, Failure> {
+    fn row(&self, seen: &SeenInstance<'_>) -> Result<Row, Failure> {
         let (run, node) = (seen.run, seen.node);
         let what = match run.action_of(node) {
             Some(action) => action,
@@ -143,7 +143,7 @@ impl Page<'_> {
     }
 
     /// What a node's status does not say, in a few words.
-    fn detail(&self, seen: &Seen<'_>) -> Result<String, Failure> {
+    fn detail(&self, seen: &SeenInstance<'_>) -> Result<String, Failure> {
         let (run, node) = (seen.run, seen.node);
         let mut parts = Vec::new();
         if let Some(marked) = marked(seen) {
@@ -220,7 +220,7 @@ impl Page<'_> {
 }
 
 /// Where a result comes from, if not from the node itself.
-fn marked(seen: &Seen<'_>) -> Option<String> {
+fn marked(seen: &SeenInstance<'_>) -> Option<String> {
     if seen.run.is_reused(seen.node) {
         return Some("reused".to_owned());
     }

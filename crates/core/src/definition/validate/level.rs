@@ -12,7 +12,7 @@ use crate::definition::expressions::NamesId;
 use crate::definition::graph::{DefinitionGraph, GraphEdge};
 use crate::definition::path::Path;
 use crate::definition::problem::Severity;
-use crate::definition::types::{Json, Node};
+use crate::definition::types::{JsonText, Node};
 
 /// How many nodes of a cycle a message names.
 const NAMED: usize = 20;
@@ -21,7 +21,7 @@ const NAMED: usize = 20;
 pub(super) struct Scene<'d> {
     pub(super) nodes: &'d [Node],
     pub(super) start_node: Option<&'d str>,
-    pub(super) output: Option<&'d Json>,
+    pub(super) output: Option<&'d JsonText>,
     pub(super) names: NamesId,
     pub(super) depth: usize,
 }

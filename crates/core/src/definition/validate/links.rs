@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Validator;
 use crate::definition::codes;
-use crate::definition::graph::{Dangling, DefinitionGraph, GraphEdge, Origin};
+use crate::definition::graph::{Dangling, DefinitionGraph, EdgeOrigin, GraphEdge};
 use crate::definition::path::Path;
 use crate::definition::types::When;
 
@@ -16,11 +16,11 @@ impl<'d> Validator<'d, '_> {
         list: &Path<'_>,
     ) {
         let written = match edge.origin {
-            Origin::Edge(_) => "an edge leads to",
-            Origin::DependsOn(_) => "dependsOn names",
-            Origin::OnFailure => "onFailure names",
-            Origin::Case(_) => "a case leads to",
-            Origin::Default => "the default leads to",
+            EdgeOrigin::Edge(_) => "an edge leads to",
+            EdgeOrigin::DependsOn(_) => "dependsOn names",
+            EdgeOrigin::OnFailure => "onFailure names",
+            EdgeOrigin::Case(_) => "a case leads to",
+            EdgeOrigin::Default => "the default leads to",
         };
         let message = format!("{written} '{}', which is not a node here", edge.name);
         let suggestion = self.nearest_node(graph, edge.name);
@@ -41,7 +41,7 @@ impl<'d> Validator<'d, '_> {
             for edge in edges {
                 // Cases of a switch may share a target, and onFailure waits
                 // for the explicit edges.
-                let plain = matches!(edge.origin, Origin::Edge(_) | Origin::DependsOn(_));
+                let plain = matches!(edge.origin, EdgeOrigin::Edge(_) | EdgeOrigin::DependsOn(_));
                 let key = (edge.to, edge.when, edge.condition);
                 if plain && seen.insert(key, ()).is_some() {
                     let message = format!(
@@ -60,19 +60,19 @@ impl<'d> Validator<'d, '_> {
 /// The pointer of the place where an edge is written.
 pub(super) fn written(edge: &GraphEdge<'_>, list: &Path<'_>) -> String {
     let node = match edge.origin {
-        Origin::DependsOn(_) => edge.to,
+        EdgeOrigin::DependsOn(_) => edge.to,
         _ => edge.from,
     };
     pointer(node, edge.origin, list)
 }
 
-fn pointer(node: usize, origin: Origin<'_>, list: &Path<'_>) -> String {
+fn pointer(node: usize, origin: EdgeOrigin<'_>, list: &Path<'_>) -> String {
     let node = list.index(node);
     match origin {
-        Origin::Edge(number) => node.key("edges").index(number).key("targetNode").pointer(),
-        Origin::DependsOn(number) => node.key("dependsOn").index(number).pointer(),
-        Origin::OnFailure => node.key("onFailure").pointer(),
-        Origin::Case(case) => node.key("switch").key("cases").key(case).pointer(),
-        Origin::Default => node.key("switch").key("default").pointer(),
+        EdgeOrigin::Edge(number) => node.key("edges").index(number).key("targetNode").pointer(),
+        EdgeOrigin::DependsOn(number) => node.key("dependsOn").index(number).pointer(),
+        EdgeOrigin::OnFailure => node.key("onFailure").pointer(),
+        EdgeOrigin::Case(case) => node.key("switch").key("cases").key(case).pointer(),
+        EdgeOrigin::Default => node.key("switch").key("default").pointer(),
     }
 }

@@ -19,7 +19,7 @@ use super::problem::Findings;
 use super::repair::LeftOut;
 use super::source::{Options, SCHEMA_COST, SchemaProblem};
 use super::suggest::Suggester;
-use super::types::{Definition, Json};
+use super::types::{Definition, JsonText};
 use crate::run::var_bytes;
 
 use level::{Level, Scene};
@@ -105,7 +105,7 @@ impl<'d> Validator<'d, '_> {
 
     /// A JSON Schema is an object or a boolean that the engine can compile. Those of one
     /// definition take no more together than one alone may.
-    fn schema(&mut self, schema: &'d Json, path: &Path<'_>) {
+    fn schema(&mut self, schema: &'d JsonText, path: &Path<'_>) {
         let text = schema.get();
         if !text.starts_with('{') && text != "true" && text != "false" {
             let message = "a JSON Schema must be an object, or true or false".to_owned();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Validator;
 use super::level::Level;
 use crate::definition::codes;
-use crate::definition::graph::{DefinitionGraph, GraphEdge, Origin};
+use crate::definition::graph::{DefinitionGraph, EdgeOrigin, GraphEdge};
 use crate::definition::path::Path;
 use crate::definition::problem::SourceLocation;
 use crate::definition::types::When;
@@ -118,7 +118,8 @@ impl<'d> Validator<'d, '_> {
 
 /// Whether at most one of two edges of the same parent is likely to be taken.
 fn are_exclusive(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
-    let switched = |edge: &GraphEdge<'_>| matches!(edge.origin, Origin::Case(_) | Origin::Default);
+    let switched =
+        |edge: &GraphEdge<'_>| matches!(edge.origin, EdgeOrigin::Case(_) | EdgeOrigin::Default);
     if switched(one) && switched(other) {
         return one.to != other.to;
     }

@@ -11,7 +11,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::codes;
 use super::place::Position;
-use super::source::Limits;
+use super::source::DefinitionLimits;
 
 pub(crate) use map::Map;
 use map::Mark;
@@ -29,7 +29,7 @@ pub(crate) struct Refusal {
 pub(crate) fn convert<'t>(
     text: &'t str,
     nesting: usize,
-    limits: &Limits,
+    limits: &DefinitionLimits,
 ) -> Result<Map<'t>, Refusal> {
     let mut converter = Converter {
         text,
@@ -59,7 +59,7 @@ pub(crate) fn convert<'t>(
 struct Converter<'t, 'l> {
     text: &'t str,
     nesting: usize,
-    limits: &'l Limits,
+    limits: &'l DefinitionLimits,
     json: String,
     marks: Vec<Mark>,
     open: Vec<Open>,

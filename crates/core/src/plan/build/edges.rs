@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use windlass_expr::{Expression, Scope};
 
-use super::{BuildError, Edge, EdgeKind, NO_CONDITION, NodeIndex, Switch, expression};
+use super::{Edge, EdgeKind, NO_CONDITION, NodeIndex, PlanError, Switch, expression};
 use crate::definition::scope::BodyNames;
 use crate::definition::{self, When, scope};
 use crate::plan::index::Index;
@@ -25,7 +25,7 @@ impl Edges {
     pub(super) fn collect(
         nodes: &[definition::Node],
         names: &BodyNames,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, PlanError> {
         let by_id = Index::new(nodes.len(), |node| &nodes[node as usize].id);
         let mut edges = Self {
             by_id,
@@ -47,7 +47,7 @@ impl Edges {
         nodes: &[definition::Node],
         index: NodeIndex,
         node: &definition::Node,
-    ) -> Result<(), BuildError> {
+    ) -> Result<(), PlanError> {
         for edge in &node.edges {
             let target = self.resolve(nodes, &edge.target_node)?;
             let condition = match &edge.condition {
@@ -82,7 +82,7 @@ impl Edges {
         nodes: &[definition::Node],
         index: NodeIndex,
         switch: &definition::Switch,
-    ) -> Result<(), BuildError> {
+    ) -> Result<(), PlanError> {
         let mut cases = BTreeMap::new();
         for (value, target) in &switch.cases {
             cases.insert(value.clone(), self.resolve(nodes, target)?);
@@ -119,7 +119,7 @@ impl Edges {
         });
     }
 
-    fn compile(&mut self, source: &str) -> Result<u32, BuildError> {
+    fn compile(&mut self, source: &str) -> Result<u32, PlanError> {
         if let Some(&index) = self.known.get(source) {
             return Ok(index);
         }
@@ -134,10 +134,10 @@ impl Edges {
         &self,
         nodes: &[definition::Node],
         id: &str,
-    ) -> Result<NodeIndex, BuildError> {
+    ) -> Result<NodeIndex, PlanError> {
         self.by_id
             .find(id, |node| &nodes[node as usize].id)
-            .ok_or_else(|| BuildError(format!("there is no node '{id}'")))
+            .ok_or_else(|| PlanError(format!("there is no node '{id}'")))
     }
 
     /// Sorts by source and drops edges that say the same twice, as `edges` on the

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::OnceLock;
 
-use windlass_expr::{Expression, Limits, Reference, Scope, Template, TemplateProblem};
+use windlass_expr::{Expression, ExpressionLimits, Reference, Scope, Template, TemplateProblem};
 
 use super::{
     Edge, EdgeIndex, EdgeKind, GraphIndex, KEEP_TEMPLATES, NO_CONDITION, Node, NodeIndex,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::concurrency::ConcurrencyRule;
 use crate::definition::scope::BodyNames;
-use crate::definition::{self, Definition, ExecutionMode, Json, scope};
+use crate::definition::{self, Definition, ExecutionMode, JsonText, scope};
 use crate::value::compact;
 use edges::Edges;
 use node::Actions;
@@ -24,15 +24,15 @@ use node::Actions;
 /// Why a definition could not become a plan: it was not validated, and the sentence says
 /// what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuildError(pub String);
+pub struct PlanError(pub String);
 
-impl fmt::Display for BuildError {
+impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BuildError {}
+impl std::error::Error for PlanError {}
 
 impl Plan {
     /// Builds the plan of a validated definition.
@@ -40,7 +40,7 @@ impl Plan {
     /// # Errors
     /// The definition uses what this version does not run, or what validation would have
     /// refused.
-    pub fn build(definition: Definition) -> Result<Self, BuildError> {
+    pub fn build(definition: Definition) -> Result<Self, PlanError> {
         let mut builder = Builder::default();
         builder.waiting.push_back(Level {
             nodes: definition.nodes,
@@ -92,7 +92,7 @@ impl Plan {
             trigger_schema: definition.trigger_schema,
             in_flight: definition.in_flight,
             compensation: definition.compensation,
-            concurrency: concurrency.map_err(BuildError)?,
+            concurrency: concurrency.map_err(PlanError)?,
         };
         for graph in 0..plan.graphs.len() {
             plan.find_ends(graph);
@@ -129,7 +129,7 @@ fn text_bytes(node: &definition::Node) -> usize {
 struct Level {
     nodes: Vec<definition::Node>,
     start_node: Option<Box<str>>,
-    output: Option<Json>,
+    output: Option<JsonText>,
     names: BodyNames,
     owner: Option<NodeIndex>,
 }
@@ -147,7 +147,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn add_graph(&mut self, level: Level) -> Result<(), BuildError> {
+    fn add_graph(&mut self, level: Level) -> Result<(), PlanError> {
         let first = self.nodes.len() as NodeIndex;
         let edges = Edges::collect(&level.nodes, &level.names)?;
         let mut entries = Vec::new();
@@ -270,7 +270,7 @@ fn adjacency(nodes: usize, edges: &[Edge]) -> Adjacency {
 }
 
 /// Each node's longest path from an entry, in topological order.
-pub(super) fn levels(plan: &Plan) -> Result<Vec<u32>, BuildError> {
+pub(super) fn levels(plan: &Plan) -> Result<Vec<u32>, PlanError> {
     let mut levels = vec![0; plan.total()];
     let mut waiting: Vec<usize> = (0..plan.total() as NodeIndex)
         .map(|node| plan.incoming(node).len())
@@ -293,20 +293,20 @@ pub(super) fn levels(plan: &Plan) -> Result<Vec<u32>, BuildError> {
     if done == plan.total() {
         Ok(levels)
     } else {
-        Err(BuildError("the graph has a cycle".to_owned()))
+        Err(PlanError("the graph has a cycle".to_owned()))
     }
 }
 
 /// Compiles a template that validation has accepted.
-fn template(text: &Json, scope: &Scope) -> Result<Template, BuildError> {
-    Template::compile(&compact(text.get()), scope, &Limits::CHECKED)
-        .map_err(|problems| BuildError(first_message(&problems)))
+fn template(text: &JsonText, scope: &Scope) -> Result<Template, PlanError> {
+    Template::compile(&compact(text.get()), scope, &ExpressionLimits::CHECKED)
+        .map_err(|problems| PlanError(first_message(&problems)))
 }
 
 /// Compiles an expression that validation has accepted.
-fn expression(text: &str, scope: &Scope) -> Result<Expression, BuildError> {
-    Expression::compile(text, scope, &Limits::CHECKED)
-        .map_err(|problems| BuildError(message(problems.first())))
+fn expression(text: &str, scope: &Scope) -> Result<Expression, PlanError> {
+    Expression::compile(text, scope, &ExpressionLimits::CHECKED)
+        .map_err(|problems| PlanError(message(problems.first())))
 }
 
 fn message(problem: Option<&windlass_expr::Problem>) -> String {

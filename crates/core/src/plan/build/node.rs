@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::{
-    BuildError, Builder, GraphIndex, Level, Node, NodeIndex, Parameters, Rare, Switch, expression,
+    Builder, GraphIndex, Level, Node, NodeIndex, Parameters, PlanError, Rare, Switch, expression,
     template,
 };
 use crate::definition::expressions::is_bare;
 use crate::definition::scope::BodyNames;
-use crate::definition::{self, Isolation, Join, Json, Retry, scope};
+use crate::definition::{self, Isolation, Join, JsonText, Retry, scope};
 use crate::plan::Compensate;
 use crate::plan::structure::{Delay, ForEach, RetryUntil, Signal, Structure, Subworkflow, While};
 use crate::value::compact;
@@ -46,7 +46,7 @@ impl Builder {
         node: definition::Node,
         graph: GraphIndex,
         switch: Option<Switch>,
-    ) -> Result<Node, BuildError> {
+    ) -> Result<Node, PlanError> {
         let names = self.graphs[graph as usize].names.clone();
         let action = node.action_type.clone();
         let rare = self.rare(&node, &names, switch)?;
@@ -57,7 +57,7 @@ impl Builder {
         };
         if action.is_none() && structure.is_none() {
             let message = format!("node '{}' is nothing", node.id);
-            return Err(BuildError(message));
+            return Err(PlanError(message));
         }
         let parameters = match (action.as_deref(), node.parameters) {
             (Some("core.script"), Some(text)) => Some(script_parameters(&text)),
@@ -66,7 +66,7 @@ impl Builder {
             (_, None) => None,
         };
         let texts = self.texts.add(&node.id, parameters.as_deref());
-        let too_long = || BuildError("the definition is too long".to_owned());
+        let too_long = || PlanError("the definition is too long".to_owned());
         let rare = Rare { structure, ..rare };
         Ok(Node {
             texts: texts.ok_or_else(too_long)?,
@@ -80,7 +80,7 @@ impl Builder {
         node: &definition::Node,
         names: &BodyNames,
         switch: Option<Switch>,
-    ) -> Result<Rare, BuildError> {
+    ) -> Result<Rare, PlanError> {
         let policies = node.policies.as_deref().cloned().unwrap_or_default();
         let scope = scope::set_vars(names);
         let mut set_vars = Vec::new();
@@ -121,7 +121,7 @@ impl Builder {
         repeat: Option<Box<definition::While>>,
         retry: Option<Box<definition::RetryUntil>>,
         names: &BodyNames,
-    ) -> Result<Option<Structure>, BuildError> {
+    ) -> Result<Option<Structure>, PlanError> {
         if let Some(each) = each {
             let items = template(&each.items, &scope::plain(names))?;
             let item_name = each.item_name.clone();
@@ -182,7 +182,7 @@ fn leaf(
     signal: Option<Box<definition::WaitForSignal>>,
     delay: Option<Box<definition::Delay>>,
     names: &BodyNames,
-) -> Result<Option<Structure>, BuildError> {
+) -> Result<Option<Structure>, PlanError> {
     if let Some(child) = child {
         let scope = scope::subworkflow_output(names);
         let output = child.output.as_ref();
@@ -206,7 +206,7 @@ fn leaf(
     Ok(Some(Structure::Delay(match (delay.ms, delay.until) {
         (Some(ms), _) => Delay::For(ms),
         (None, Some(until)) => Delay::Until(template(&until, &scope::plain(names))?),
-        (None, None) => return Err(BuildError("a delay without a time".to_owned())),
+        (None, None) => return Err(PlanError("a delay without a time".to_owned())),
     })))
 }
 
@@ -232,7 +232,7 @@ impl Rare {
 }
 
 /// `core.script` takes a bare expression, which is the template of its own value.
-fn script_parameters(text: &Json) -> Box<str> {
+fn script_parameters(text: &JsonText) -> Box<str> {
     let parsed = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text.get());
     let Ok(mut parameters) = parsed else {
         return text.get().into();

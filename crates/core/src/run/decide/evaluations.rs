@@ -9,7 +9,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use windlass_expr::{
-    Document, DocumentReader, Error, Expression, Interrupt, Limits, Meter, Template,
+    Document, DocumentReader, Error, Expression, ExpressionLimits, Interrupt, Meter, Template,
 };
 
 use super::Facts;
@@ -121,7 +121,7 @@ impl Evaluations {
     /// keeps take no more than those of one evaluation may. What is not kept is read again.
     pub(crate) fn keeps(&self, bytes: usize) -> bool {
         let kept = self.kept.get().saturating_add(bytes);
-        let fits = kept <= Limits::DOCUMENT_BYTES;
+        let fits = kept <= ExpressionLimits::DOCUMENT_BYTES;
         if fits {
             self.kept.set(kept);
         }
@@ -143,8 +143,8 @@ impl Evaluations {
     /// The answer to the next question: as a pass before gave it, or evaluated now.
     fn answer(
         &self,
-        limits: &Limits,
-        evaluate: impl FnOnce(&Limits, &mut Meter) -> Result<Answer, Error>,
+        limits: &ExpressionLimits,
+        evaluate: impl FnOnce(&ExpressionLimits, &mut Meter) -> Result<Answer, Error>,
     ) -> Result<Answer, Error> {
         let number = self.asked.replace(self.asked.get() + 1);
         if let Some(answer) = self.answers.borrow().get(number) {
@@ -166,8 +166,8 @@ impl Evaluations {
 
     fn evaluate(
         &self,
-        limits: &Limits,
-        evaluate: impl FnOnce(&Limits, &mut Meter) -> Result<Answer, Error>,
+        limits: &ExpressionLimits,
+        evaluate: impl FnOnce(&ExpressionLimits, &mut Meter) -> Result<Answer, Error>,
     ) -> Result<Answer, Error> {
         let steps = self.steps_left(limits);
         if self.unfinished.get() || steps == 0 {
@@ -178,7 +178,7 @@ impl Evaluations {
             interrupt: self.interrupt.clone(),
             ..Meter::default()
         };
-        let answer = evaluate(&Limits { steps, ..*limits }, &mut meter);
+        let answer = evaluate(&ExpressionLimits { steps, ..*limits }, &mut meter);
         self.steps.set(self.steps.get() + meter.steps);
         let was_cut_short = match &answer {
             Err(error) if error.code == "EXPRESSION_LIMIT" => steps < limits.steps,
@@ -194,7 +194,7 @@ impl Evaluations {
     }
 
     /// How many steps the next evaluation may take in this pass; none if it has to wait.
-    fn steps_left(&self, limits: &Limits) -> u64 {
+    fn steps_left(&self, limits: &ExpressionLimits) -> u64 {
         let used = self.steps.get();
         match self.share {
             Share::All => limits.steps,
@@ -269,7 +269,7 @@ impl Run {
 impl Facts<'_> {
     fn answer(
         &self,
-        evaluate: impl FnOnce(&Limits, &mut Meter) -> Result<Answer, Error>,
+        evaluate: impl FnOnce(&ExpressionLimits, &mut Meter) -> Result<Answer, Error>,
     ) -> Result<Answer, Error> {
         self.evaluations.answer(&self.limits.expressions, evaluate)
     }
@@ -297,9 +297,9 @@ fn error(code: &'static str, message: String) -> Error {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: ExpressionLimits = ExpressionLimits {
         steps: 100,
-        ..Limits::DEFAULT
+        ..ExpressionLimits::DEFAULT
     };
 
     /// Asks for the numbers up to `count`, each at a price, and says which were computed.
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn a_decision_keeps_no_more_documents_than_one_evaluation_may_read() {
         let first = Evaluations::up_to(1);
-        assert!(first.keeps(Limits::DOCUMENT_BYTES - 1));
+        assert!(first.keeps(ExpressionLimits::DOCUMENT_BYTES - 1));
         assert!(!first.keeps(2));
         let second = first.next_pass(&Interrupt::new());
         assert!(second.keeps(1), "the next pass has what the first kept");

@@ -33,7 +33,7 @@ use crate::event::{Actor, After, Event, RequestKey, ResourceLink};
 use crate::id::{Digest, Millis};
 use crate::plan::Plan;
 use crate::value::{MAX_NESTING, Payload, ValueRef};
-use windlass_expr::Limits;
+use windlass_expr::ExpressionLimits;
 
 pub use evaluations::Evaluations;
 pub(crate) use heal::heals;
@@ -55,7 +55,7 @@ pub struct ValueLimits {
     /// How deep values may sit inside one another; at most [`MAX_NESTING`].
     pub nesting: usize,
     /// The limits of each evaluation and rendering.
-    pub expressions: Limits,
+    pub expressions: ExpressionLimits,
 }
 
 impl ValueLimits {
@@ -66,7 +66,7 @@ impl ValueLimits {
         vars_bytes: 16 * 1024 * 1024,
         retry_after_ms: 60 * 60 * 1000,
         nesting: MAX_NESTING,
-        expressions: Limits::DEFAULT,
+        expressions: ExpressionLimits::DEFAULT,
     };
 }
 
