@@ -10,6 +10,7 @@ mod manifests;
 mod purity;
 mod sources;
 mod text;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -111,9 +112,13 @@ fn check_file(
         Some("rs") => {
             sources::check(file, content, findings);
             purity::check(file, content, findings);
+            words::check(file, content, findings);
         }
         Some("py" | "ts" | "mjs") => sources::check_script(file, content, findings),
-        Some("md") => links::check(file, content, files, findings),
+        Some("md") => {
+            links::check(file, content, files, findings);
+            words::check(file, content, findings);
+        }
         _ if file.ends_with("Cargo.toml") => manifests::check(file, content, findings),
         _ => {}
     }
