@@ -11,7 +11,7 @@ use windlass_store::{crash, request_key};
 use crate::codec::{self, Indexed, record_key};
 use crate::error::Fault;
 use crate::writer::Session;
-use crate::{claim, log, query};
+use crate::{claim, inbox, log, query};
 
 /// The runs that were forgotten, and the values whose files are to be removed now.
 #[derive(Default)]
@@ -90,13 +90,12 @@ fn forget_links(connection: &Connection, run: RunId, row: &Indexed) -> Result<()
     query::unlabel(connection, run, row)?;
     for sql in [
         "DELETE FROM resource WHERE run = ?",
-        "DELETE FROM inbox WHERE run = ?",
         "DELETE FROM dead_letter WHERE run = ?",
         "DELETE FROM checkpoint WHERE run = ?",
     ] {
         connection.prepare_cached(sql)?.execute([run.as_bytes()])?;
     }
-    Ok(())
+    inbox::forget(connection, run)
 }
 
 fn forget_log(connection: &Connection, run: RunId, number: i64) -> Result<(), Fault> {

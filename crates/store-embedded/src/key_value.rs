@@ -11,23 +11,17 @@ use crate::store::answer;
 
 impl KeyValue for EmbeddedStore {
     fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>> {
-        const SQL: &str = "INSERT OR REPLACE INTO note (kind, key, bytes, sum) VALUES (?, ?, ?, ?)";
         let (kind, key) = (kind.to_owned(), key.to_owned());
         self.task(None, move |session| {
-            let sum = sum(&kind, &key, &bytes).value();
-            let mut statement = session.connection.prepare_cached(SQL)?;
-            statement.execute(params![kind, key, bytes, sum])?;
-            Ok(())
+            keep(session.connection, &kind, &key, &bytes)
         })
     }
 
     fn note_at(&self, kind: &str, key: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
         answer(|| {
-            let found = self.readers().read(|connection| {
-                let mut statement = connection.prepare_cached(ONE)?;
-                let found = statement.query_row([kind, key], note_row).optional()?;
-                Ok(found.map(|(_, bytes)| bytes))
-            });
+            let found = self
+                .readers()
+                .read(|connection| find(connection, kind, key));
             found.map_err(Fault::into_error)
         })
     }
@@ -57,18 +51,46 @@ impl KeyValue for EmbeddedStore {
     }
 
     fn forget_note(&self, kind: &str, key: &str) -> Pending<'_, Result<bool, Error>> {
-        const SQL: &str = "DELETE FROM note WHERE kind = ? AND key = ?";
         let (kind, key) = (kind.to_owned(), key.to_owned());
-        self.task(None, move |session| {
-            let mut statement = session.connection.prepare_cached(SQL)?;
-            Ok(statement.execute([&kind, &key])? == 1)
-        })
+        self.task(None, move |session| remove(session.connection, &kind, &key))
     }
 }
 
 const ONE: &str = "SELECT kind, key, bytes, sum FROM note WHERE kind = ? AND key = ?";
 
 const LIST: &str = "SELECT kind, key, bytes, sum FROM note WHERE kind = ? AND key > ? ORDER BY key";
+
+/// Keeps a note, in place of the one before.
+pub(crate) fn keep(
+    connection: &Connection,
+    kind: &str,
+    key: &str,
+    bytes: &[u8],
+) -> Result<(), Fault> {
+    const SQL: &str = "INSERT OR REPLACE INTO note (kind, key, bytes, sum) VALUES (?, ?, ?, ?)";
+    let sum = sum(kind, key, bytes).value();
+    let mut statement = connection.prepare_cached(SQL)?;
+    statement.execute(params![kind, key, bytes, sum])?;
+    Ok(())
+}
+
+/// The note under a key.
+pub(crate) fn find(
+    connection: &Connection,
+    kind: &str,
+    key: &str,
+) -> Result<Option<Vec<u8>>, Fault> {
+    let mut statement = connection.prepare_cached(ONE)?;
+    let found = statement.query_row([kind, key], note_row).optional()?;
+    Ok(found.map(|(_, bytes)| bytes))
+}
+
+/// Removes a note; `false` if there is none.
+pub(crate) fn remove(connection: &Connection, kind: &str, key: &str) -> Result<bool, Fault> {
+    const SQL: &str = "DELETE FROM note WHERE kind = ? AND key = ?";
+    let mut statement = connection.prepare_cached(SQL)?;
+    Ok(statement.execute([kind, key])? == 1)
+}
 
 fn note_row(row: &Row<'_>) -> rusqlite::Result<Note> {
     let kind: Box<str> = row.get(0)?;

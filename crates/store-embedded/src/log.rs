@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::RunId;
-use windlass_store::{Append, AppendError, Appended, Error, Head, RunRow, checksum};
+use windlass_store::{Append, AppendError, Appended, Error, Head, RunRow, checksum, not_waiting};
 
 use crate::clock::Lag;
 use crate::codec::{self, Indexed, RUN_COLUMNS, signed};
@@ -231,6 +231,9 @@ fn append_one(session: &mut Session<'_>, append: &Append, next: Head) -> Result<
     if let Some(digest) = blob::missing(connection, append)? {
         let gone = Error::NotFound(format!("value {digest}"));
         return Ok(Err(AppendError::Failed(gone)));
+    }
+    if let Some(key) = inbox::missing(connection, append.run, &append.consumed)? {
+        return Ok(Err(AppendError::Failed(not_waiting(key))));
     }
     let number = match entry {
         None => {

@@ -11,8 +11,8 @@ use tokio::runtime::Handle as Runtime;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
     Append, AppendError, Appended, Blob, Blobs, Checkpoint, Compacted, Damage, Error, Head, Health,
-    Inbox, InboxItem, Log, Partition, Partitions, Pending, Queries, Record, ResourceRow, RunFilter,
-    RunPage, RunRow, Wait as _, may_block,
+    Log, Partition, Partitions, Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow,
+    Wait as _, may_block,
 };
 
 use crate::connect::{self, Layout};
@@ -27,7 +27,7 @@ use crate::reader::Readers;
 use crate::space::Space;
 use crate::wal::TornTail;
 use crate::writer::{Handle, Session, Task, WriteJob, stopped};
-use crate::{blob, checkpoint, claim, inbox, log, migrate, page, private, query, queue, read, wal};
+use crate::{blob, checkpoint, claim, log, migrate, page, private, query, queue, read, wal};
 
 /// How to open a data directory.
 #[derive(Clone, Copy, Debug)]
@@ -553,31 +553,6 @@ impl Log for EmbeddedStore {
     fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
         let submitted = self.packer().map(|packer| packer.submit(run, through));
         Box::pin(async move { submitted?.await.unwrap_or_else(|| Err(stopped())) })
-    }
-}
-
-impl Inbox for EmbeddedStore {
-    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
-        let (key, bytes) = (key.to_owned(), bytes.to_vec());
-        self.task(None, move |session| {
-            inbox::offer(session.connection, run, &key, &bytes)
-        })
-    }
-
-    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
-        answer(|| {
-            self.readers()
-                .read(|connection| inbox::items(connection, run))
-                .map_err(|fault| fault.about(run))
-        })
-    }
-
-    fn offered(
-        &self,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
-        self.list(move |connection, _| inbox::offered(connection, after, limit))
     }
 }
 

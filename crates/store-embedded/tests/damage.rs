@@ -10,7 +10,7 @@ use std::path::Path;
 
 use common::{copy_closed, copy_directory, extend, length, open_fast, some_run, try_open};
 use windlass_core::{Digest, Millis};
-use windlass_store::conformance::{append_one, must_append, record, run_id};
+use windlass_store::conformance::{self, append_one, must_append, record, run_id};
 use windlass_store::{
     Append, Audit, AuditEntry, Blob, Blobs as _, Claim, DeadLetter, DeadLetters, Error, Head, Hook,
     Hooks, Inbox as _, Log as _, Queries, Schedule, Schedules, Secrets, Wait as _, block_on,
@@ -215,7 +215,12 @@ fn settled(directory: &Path) -> Vec<u8> {
         ..record(run_id(50), Head::NONE, 1, &[1; 2000])
     };
     must_append(&store, laden);
-    block_on(store.offer(run_id(50), "signal", &[4; 300])).unwrap();
+    assert!(conformance::inbox::offer(
+        &store,
+        run_id(50),
+        "signal",
+        &[4; 300]
+    ));
     let whole = directory.join("whole");
     store.backup(&whole, &mut |_, _| {}).unwrap();
     drop(store);

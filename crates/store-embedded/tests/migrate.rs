@@ -11,7 +11,7 @@ use std::path::Path;
 use common::{extend, length, open, open_fast, try_open};
 use rusqlite::Connection;
 use windlass_core::{Digest, Millis, RunStatus};
-use windlass_store::conformance::{must_append, record, row, run_id};
+use windlass_store::conformance::{self, must_append, record, row, run_id};
 use windlass_store::{
     Admission, Append, Audit, AuditEntry, Blob, Blobs as _, Catalogue, Checkpoint, Claim,
     DeadLetter, DeadLetters, Error, Head, Inbox as _, Log as _, NewDefinition, Partitions, Queries,
@@ -116,7 +116,7 @@ fn fill(store: &EmbeddedStore) {
         ..record(run_id(50), Head::NONE, 1, b"laden")
     };
     must_append(store, laden);
-    block_on(store.offer(run_id(50), "signal", b"s")).unwrap();
+    assert!(conformance::inbox::offer(store, run_id(50), "signal", b"s"));
 }
 
 /// A directory of a version before with the content of one of the present version.
@@ -215,7 +215,10 @@ fn works(store: &EmbeddedStore) {
         .unwrap();
     assert_eq!(link.unwrap().run, run_id(50));
     workflows_are_there(store);
-    assert_eq!(store.offered(None, 10).wait().unwrap(), [run_id(50)]);
+    assert_eq!(
+        store.offered(&Partitions::All, None, 10).wait().unwrap(),
+        [run_id(50)]
+    );
     assert_eq!(
         store.claimed("request", "k").wait().unwrap().unwrap(),
         b"mine"

@@ -1,21 +1,76 @@
-//! What reaches a run's owner from outside.
+//! What reaches a run's owner from outside: commands that another process accepted, and later
+//! the outcomes of its workers. An item waits until a record consumes it or the owner refuses
+//! it; nothing here says what it means.
+//!
+//! ```text
+//! offer ─▶ waiting ─┬ Append::consumed ─▶ gone: the log says what came of it
+//!                   ├ refuse ───────────▶ refused, with a reason, until it is discarded
+//!                   └ discard ──────────▶ gone
+//! ```
 
 use windlass_core::RunId;
 
-use crate::{Error, InboxItem, Pending};
+use crate::{Error, InboxItem, Partition, Partitions, Pending};
 
-/// What was offered to runs and is not consumed yet.
+/// Something for a run's owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The run.
+    pub run: RunId,
+    /// The partition that the run is in.
+    pub partition: Partition,
+    /// What makes a repeated offer the same one, within the run.
+    pub key: Box<str>,
+    /// What is offered.
+    pub bytes: Vec<u8>,
+}
+
+/// What became of an offer whose item is still there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfferAnswer {
+    /// The owner has not decided on it.
+    Waiting,
+    /// The owner refused it, for this reason.
+    Refused(Vec<u8>),
+}
+
+/// What was offered to runs, and what owners refused.
 pub trait Inbox: Send + Sync + 'static {
-    /// Offers something from outside to a run's owner. Durable on return; the first
-    /// per key wins, and `false` says that there was one already.
-    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>>;
+    /// Offers items to the owners of runs; one answer for each, in order. Durable on return.
+    /// The first per run and key wins: `false` says that one waits already, or was refused and
+    /// is not discarded yet. After an error, or a crash in between: some of them are offered,
+    /// or none.
+    fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>>;
 
-    /// What was offered to a run and not yet consumed, oldest first. An item is consumed
-    /// by naming its key in [`Append::consumed`].
+    /// What waits for a run, oldest first. An item is consumed by naming its key in
+    /// [`crate::Append::consumed`].
     fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>>;
 
-    /// Runs that have something in their inbox, by id, after the given one, whether or not
-    /// they have a log: what recovery walks.
-    fn offered(&self, after: Option<RunId>, limit: usize)
-    -> Pending<'_, Result<Vec<RunId>, Error>>;
+    /// Runs of these partitions for which something waits, by id, after the given one, whether
+    /// or not they have a log: what an owner walks.
+    fn offered(
+        &self,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>>;
+
+    /// Refuses an item that waits; no record can consume it from then on, also not one that is
+    /// on its way. The reason stays until it is discarded, or the run is forgotten. `false` if
+    /// none waits under that key. After a crash in between: it waits, or is refused.
+    fn refuse(&self, run: RunId, key: &str, reason: &[u8]) -> Pending<'_, Result<bool, Error>>;
+
+    /// What became of an offer. `None` if there is no item under that key: it was consumed,
+    /// discarded or never offered, and the run's log tells which.
+    fn answer(&self, run: RunId, key: &str) -> Pending<'_, Result<Option<OfferAnswer>, Error>>;
+
+    /// Removes an item, waiting or refused, without a record: the log holds its outcome
+    /// already, or its caller has read the refusal. `false` if there is none. After a crash in
+    /// between: it is there, or not.
+    fn discard(&self, run: RunId, key: &str) -> Pending<'_, Result<bool, Error>>;
+}
+
+/// Why an append fails that consumes an item which does not wait.
+pub fn not_waiting(key: &str) -> Error {
+    Error::NotFound(format!("inbox item '{key}', which the record consumes"))
 }

@@ -52,7 +52,7 @@ pub use catalogue::Catalogue;
 pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, EnvelopeKind};
 pub use hook::{Hook, Hooks};
-pub use inbox::Inbox;
+pub use inbox::{Inbox, Offer, OfferAnswer, not_waiting};
 pub use key_value::{KeyValue, Note};
 pub use leases::{
     ExpiredSession, JoinedSession, Leases, LiveSession, Partition, Partitions, SessionId,

@@ -58,7 +58,8 @@ pub struct Append {
     /// Values that the record refers to and that are stored already. If one is not, nothing
     /// of this append happens.
     pub uses: Vec<Digest>,
-    /// Inbox keys that this record consumes.
+    /// Inbox keys that this record consumes. If one of them does not wait, nothing of this
+    /// append happens: another process has refused it, or a record has consumed it.
     pub consumed: Vec<Box<str>>,
 }
 
@@ -176,7 +177,7 @@ pub struct Compacted {
     pub packed_bytes: u64,
 }
 
-/// Something offered to a run from outside.
+/// Something offered to a run from outside, which waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxItem {
     /// Its key; the first per key won.

@@ -10,7 +10,7 @@ use url::Url;
 use windlass_core::{Digest, RunId};
 use windlass_store::{
     Append, AppendError, Appended, Blob, Blobs, Checkpoint, Compacted, Damage, DefinitionRow,
-    Error, Head, Inbox, InboxItem, Log, Pending, Record,
+    Error, Head, Inbox, InboxItem, Log, Offer, OfferAnswer, Partitions, Pending, Record,
 };
 
 use super::failures;
@@ -174,7 +174,7 @@ impl Log for RemoteStore {
 }
 
 impl Inbox for RemoteStore {
-    fn offer(&self, _: RunId, _: &str, _: &[u8]) -> Pending<'_, Result<bool, Error>> {
+    fn offer(&self, _: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>> {
         refused()
     }
 
@@ -182,7 +182,24 @@ impl Inbox for RemoteStore {
         refused()
     }
 
-    fn offered(&self, _: Option<RunId>, _: usize) -> Pending<'_, Result<Vec<RunId>, Error>> {
+    fn offered(
+        &self,
+        _: &Partitions,
+        _: Option<RunId>,
+        _: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        refused()
+    }
+
+    fn refuse(&self, _: RunId, _: &str, _: &[u8]) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+
+    fn answer(&self, _: RunId, _: &str) -> Pending<'_, Result<Option<OfferAnswer>, Error>> {
+        refused()
+    }
+
+    fn discard(&self, _: RunId, _: &str) -> Pending<'_, Result<bool, Error>> {
         refused()
     }
 }

@@ -1,5 +1,6 @@
 //! The log: fenced, all or nothing, in order, chained.
 
+use super::inbox::offer;
 use super::{Backend, append_one, must_append, record, row, run_id};
 use crate::block_on::Wait;
 use crate::{Append, AppendError, Blob, Claim, Head, ResourceRow, block_on, checksum};
@@ -120,7 +121,7 @@ fn laden(run: windlass_core::RunId, head: Head) -> Append {
 fn a_conflict_stores_nothing<S: Backend>(store: &S) {
     let run = run_id(1);
     let head = must_append(store, record(run, Head::NONE, 1, b"1"));
-    block_on(store.offer(run, "signal", b"s")).unwrap();
+    assert!(offer(store, run, "signal", b"s"));
     let refused = append_one(store, laden(run, Head::NONE));
     assert!(matches!(refused, Err(AppendError::Conflict(_))));
     assert_eq!(store.head(run).wait().unwrap(), head);

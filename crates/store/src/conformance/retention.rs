@@ -3,6 +3,7 @@
 use crate::block_on::Wait;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 
+use super::inbox::offer;
 use super::{Backend, append_one, must_append, must_start, record, row, run_id};
 use crate::{
     Append, AppendError, Blob, Checkpoint, Claim, DeadLetter, Error, Head, REQUEST_CLAIM,
@@ -91,7 +92,7 @@ fn full<S: Backend>(store: &S, run: RunId) {
     };
     block_on(store.put_checkpoint(run, state)).unwrap();
     block_on(store.compact(run, 1)).unwrap();
-    block_on(store.offer(run, "key", b"offered")).unwrap();
+    assert!(offer(store, run, "key", b"offered"));
     let letter = DeadLetter {
         run,
         tenant: None,

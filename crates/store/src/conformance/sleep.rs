@@ -3,6 +3,7 @@
 use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
+use super::inbox::offer;
 use super::{Backend, must_append, must_start, record, row, run_id};
 use crate::{Append, Head, Partitions, RunFilter, RunRow, block_on};
 
@@ -238,41 +239,75 @@ fn children_are_found_by_their_parent<S: Backend>(store: &S) {
 fn a_sleeping_run_takes_offers<S: Backend>(store: &S) {
     let run = run_id(1);
     let head = must_start(store, sleeper(1, Some(10)));
-    assert!(block_on(store.offer(run, "signal", b"wake up")).unwrap());
+    assert!(offer(store, run, "signal", b"wake up"));
     // Nothing else of it changes.
     assert_eq!(store.head(run).wait().unwrap(), head);
     assert_eq!(store.run(run).wait().unwrap(), Some(sleeper(1, Some(10))));
-    assert_eq!(store.offered(None, 10).wait().unwrap(), [run]);
+    assert_eq!(
+        store.offered(&Partitions::All, None, 10).wait().unwrap(),
+        [run]
+    );
     let waking = Append {
         row: Some(row(run)),
         consumed: vec!["signal".into()],
         ..record(run, head, 2, b"woken by a signal")
     };
     must_append(store, waking);
-    assert!(store.offered(None, 10).wait().unwrap().is_empty());
+    assert!(
+        store
+            .offered(&Partitions::All, None, 10)
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(store.awake(None, 10).wait().unwrap(), [row(run)]);
     // A consumed item may be offered again: the log knows it, the inbox does not.
-    assert!(block_on(store.offer(run, "signal", b"again")).unwrap());
+    assert!(offer(store, run, "signal", b"again"));
 }
 
 fn offered_runs_are_walked<S: Backend>(store: &S) {
-    assert!(store.offered(None, 10).wait().unwrap().is_empty());
+    assert!(
+        store
+            .offered(&Partitions::All, None, 10)
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
     for n in [5, 2, 9, 4] {
         for key in ["a", "b", "c"] {
-            block_on(store.offer(run_id(n), key, b"x")).unwrap();
+            assert!(offer(store, run_id(n), key, b"x"));
         }
     }
-    assert_eq!(store.offered(None, 10).wait().unwrap(), runs(&[2, 4, 5, 9]));
-    assert_eq!(store.offered(None, 3).wait().unwrap(), runs(&[2, 4, 5]));
-    assert_eq!(store.offered(None, 0).wait().unwrap(), []);
-    let rest = store.offered(Some(run_id(4)), 10).wait().unwrap();
+    assert_eq!(
+        store.offered(&Partitions::All, None, 10).wait().unwrap(),
+        runs(&[2, 4, 5, 9])
+    );
+    assert_eq!(
+        store.offered(&Partitions::All, None, 3).wait().unwrap(),
+        runs(&[2, 4, 5])
+    );
+    assert_eq!(store.offered(&Partitions::All, None, 0).wait().unwrap(), []);
+    let rest = store
+        .offered(&Partitions::All, Some(run_id(4)), 10)
+        .wait()
+        .unwrap();
     assert_eq!(rest, runs(&[5, 9]));
     let consuming = |keys: &[&str], head: Head| Append {
         consumed: keys.iter().map(|key| (*key).into()).collect(),
         ..record(run_id(4), head, head.append_id + 1, b"took")
     };
     let head = must_append(store, consuming(&["a", "c"], Head::NONE));
-    assert_eq!(store.offered(None, 10).wait().unwrap().len(), 4);
+    assert_eq!(
+        store
+            .offered(&Partitions::All, None, 10)
+            .wait()
+            .unwrap()
+            .len(),
+        4
+    );
     must_append(store, consuming(&["b"], head));
-    assert_eq!(store.offered(None, 10).wait().unwrap(), runs(&[2, 5, 9]));
+    assert_eq!(
+        store.offered(&Partitions::All, None, 10).wait().unwrap(),
+        runs(&[2, 5, 9])
+    );
 }

@@ -10,6 +10,7 @@ mod coordination;
 mod dead;
 mod faults;
 mod hook;
+mod inbox;
 mod key_value;
 mod query;
 mod retention;
@@ -18,15 +19,14 @@ mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::ready;
-use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::{Digest, RunId, RunStatus};
 
 use crate::{
     Append, AppendError, Appended, AuditEntry, Blob, Blobs, Checkpoint, Compacted, Damage,
-    DeadLetter, Error, Head, Hook, Inbox, InboxItem, Log, Pending, Record, ResourceRow, RunRow,
-    Schedule, checksum,
+    DeadLetter, Error, Head, Hook, Log, Pending, Record, ResourceRow, RunRow, Schedule, checksum,
+    not_waiting,
 };
 
 pub use faults::AppendFault;
@@ -54,7 +54,7 @@ impl MemoryStore {
 struct State {
     runs: BTreeMap<RunId, Run>,
     claims: BTreeMap<(Box<str>, Box<str>), Vec<u8>>,
-    inbox: BTreeMap<RunId, Vec<InboxItem>>,
+    inbox: BTreeMap<RunId, inbox::RunInbox>,
     checkpoints: BTreeMap<RunId, Checkpoint>,
     blobs: BTreeMap<Digest, Arc<[u8]>>,
     /// The values that each run's log refers to.
@@ -141,8 +141,10 @@ impl State {
         for resource in append.resources {
             self.link(resource);
         }
-        if let Some(items) = self.inbox.get_mut(&append.run) {
-            items.retain(|item| !append.consumed.contains(&item.key));
+        if let Some(inbox) = self.inbox.get_mut(&append.run) {
+            for key in &append.consumed {
+                inbox.take(key);
+            }
         }
         if let Some(row) = append.row {
             self.set_row(row);
@@ -180,7 +182,12 @@ impl State {
                 return Err(AppendError::Failed(gone));
             }
         }
-        Ok(())
+        let inbox = self.inbox.get(&append.run);
+        let waits = |key: &str| inbox.is_some_and(|inbox| inbox.waits(key));
+        match append.consumed.iter().find(|key| !waits(key)) {
+            Some(key) => Err(AppendError::Failed(not_waiting(key))),
+            None => Ok(()),
+        }
     }
 
     /// Sets a run's row. A dead run stays dead, and only a run that waits to begin can be
@@ -280,39 +287,6 @@ impl Log for MemoryStore {
         let mut state = self.state();
         let compacted = state.runs.get_mut(&run).map(|run| run.compact(through));
         Box::pin(ready(Ok(compacted.unwrap_or_default())))
-    }
-}
-
-impl Inbox for MemoryStore {
-    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
-        let mut state = self.state();
-        let items = state.inbox.entry(run).or_default();
-        let first = items.iter().all(|item| &*item.key != key);
-        if first {
-            items.push(InboxItem {
-                key: key.into(),
-                bytes: bytes.to_vec(),
-            });
-        }
-        Box::pin(ready(Ok(first)))
-    }
-
-    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
-        answer(|| Ok(self.state().inbox.get(&run).cloned().unwrap_or_default()))
-    }
-
-    fn offered(
-        &self,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
-        answer(|| {
-            let state = self.state();
-            let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-            let offered = state.inbox.range((after, Bound::Unbounded));
-            let offered = offered.filter(|(_, items)| !items.is_empty());
-            Ok(offered.map(|(run, _)| *run).take(limit).collect())
-        })
     }
 }
 
