@@ -71,7 +71,7 @@ impl Run {
         // As far as the log knows, no request told the attempt to stop: the worker is shutting
         // down, and the attempt stays open for the next worker.
         if matches!(report.outcome, Outcome::Stopped) && !self.state(node).stopping {
-            return Err(Refusal::NotNow("the attempt was not told to stop"));
+            return Err(Refusal::NotNow("the attempt was not told to stop".into()));
         }
         let mut decision = Decision::default();
         self.end_attempt(node, report, BTreeMap::new(), facts, &mut decision);

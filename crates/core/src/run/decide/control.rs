@@ -10,7 +10,7 @@ impl Run {
     pub(super) fn decide_begin(&self) -> Result<Decision, Refusal> {
         match self.status() {
             RunStatus::Pending => Ok(Decision::of(Event::Started {})),
-            _ => Err(Refusal::NotNow("the run has begun")),
+            _ => Err(Refusal::NotNow("the run has begun".into())),
         }
     }
 
@@ -21,10 +21,10 @@ impl Run {
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
         if self.undo.is_some() {
-            return Err(Refusal::NotNow("the run is being compensated"));
+            return Err(Refusal::NotNow("the run is being compensated".into()));
         }
         if self.stop_cause() == Some(StopCause::Cancel) {
-            return Err(Refusal::NotNow("the run is being cancelled"));
+            return Err(Refusal::NotNow("the run is being cancelled".into()));
         }
         let mut decision = self.stop_for(StopCause::Cancel, TOP, actor, facts);
         if let Some(Event::Stopping(stopping)) = decision.events.first_mut() {
@@ -47,7 +47,7 @@ impl Run {
             (Some(at), None | Some(StopCause::FailFast)) if at <= facts.now => {
                 Ok(self.stop_for(StopCause::Timeout, TOP, &Actor::default(), facts))
             }
-            _ => Err(Refusal::NotNow("the run's time is not over")),
+            _ => Err(Refusal::NotNow("the run's time is not over".into())),
         }
     }
 
@@ -62,7 +62,7 @@ impl Run {
             Some(StopCause::Cancel | StopCause::Timeout)
         );
         if stopping || self.undo.is_some() {
-            return Err(Refusal::NotNow("the run is being stopped"));
+            return Err(Refusal::NotNow("the run is being stopped".into()));
         }
         let mut decision = self.stop_for(StopCause::Timeout, TOP, actor, facts);
         if self.status() == RunStatus::Pending {
@@ -145,17 +145,19 @@ impl Run {
             Some(deadline) if deadline <= facts.now => Ok(Decision::of(Event::GraceEnded {
                 deadline: Some(facts.now),
             })),
-            Some(_) => Err(Refusal::NotNow("the grace is not over")),
-            None => Err(Refusal::NotNow("the run is not stopping")),
+            Some(_) => Err(Refusal::NotNow("the grace is not over".into())),
+            None => Err(Refusal::NotNow("the run is not stopping".into())),
         }
     }
 
     pub(super) fn decide_pause(&self, actor: &Actor) -> Result<Decision, Refusal> {
         match (self.status(), self.stop_cause()) {
             (RunStatus::Running, None) => Ok(Decision::of(Event::Paused(actor.clone()))),
-            (RunStatus::Running, Some(_)) => Err(Refusal::NotNow("the run is being stopped")),
-            (RunStatus::Paused, _) => Err(Refusal::NotNow("the run is paused already")),
-            _ => Err(Refusal::NotNow("the run has not begun")),
+            (RunStatus::Running, Some(_)) => {
+                Err(Refusal::NotNow("the run is being stopped".into()))
+            }
+            (RunStatus::Paused, _) => Err(Refusal::NotNow("the run is paused already".into())),
+            _ => Err(Refusal::NotNow("the run has not begun".into())),
         }
     }
 
@@ -165,7 +167,7 @@ impl Run {
             // Without a record the key would not be known, and the same request would resume
             // a run that is paused later.
             _ if actor.request.is_some() => Ok(Decision::of(Event::Accepted(actor.clone()))),
-            _ => Err(Refusal::NotNow("the run is not paused")),
+            _ => Err(Refusal::NotNow("the run is not paused".into())),
         }
     }
 
@@ -186,7 +188,9 @@ impl Run {
             return Err(Refusal::NothingToReattempt);
         }
         if nodes.iter().any(|&node| self.find_frame(node).is_none()) {
-            return Err(Refusal::NotNow("the run has no such node instance now"));
+            return Err(Refusal::NotNow(
+                "the run has no such node instance now".into(),
+            ));
         }
         let can_be_tried = |node: &Instance| {
             matches!(
@@ -215,7 +219,7 @@ impl Run {
     /// one of these nodes is in.
     pub(super) fn check_no_stop(&self, nodes: &[Instance]) -> Result<(), Refusal> {
         if self.stop_cause().is_some() && !self.status().is_final() {
-            return Err(Refusal::NotNow("the run is being stopped"));
+            return Err(Refusal::NotNow("the run is being stopped".into()));
         }
         let mut scopes = nodes.iter().flat_map(|&node| self.scopes_around(node));
         let is_stopping = |key: FrameKey| {
@@ -223,7 +227,7 @@ impl Run {
             key != TOP && frame.stop.is_some() && !frame.done
         };
         if scopes.any(is_stopping) {
-            return Err(Refusal::NotNow("the iteration is being stopped"));
+            return Err(Refusal::NotNow("the iteration is being stopped".into()));
         }
         Ok(())
     }

@@ -35,13 +35,15 @@ impl Run {
         plan: &Arc<Plan>,
     ) -> Result<Decision, Refusal> {
         if !self.heals() || self.undo.is_some() {
-            return Err(Refusal::NotNow("the run does not follow newer versions"));
+            return Err(Refusal::NotNow(
+                "the run does not follow newer versions".into(),
+            ));
         }
         if self.stop_cause().is_some() {
-            return Err(Refusal::NotNow("the run is being stopped"));
+            return Err(Refusal::NotNow("the run is being stopped".into()));
         }
         if definition == self.definition {
-            return Err(Refusal::NotNow("the run has this graph already"));
+            return Err(Refusal::NotNow("the run has this graph already".into()));
         }
         let event = Event::Healed {
             version,
@@ -57,13 +59,15 @@ impl Run {
         actor: &Actor,
     ) -> Result<Decision, Refusal> {
         if self.status != RunStatus::Paused {
-            return Err(Refusal::NotNow("the run is not paused; pause it first"));
+            return Err(Refusal::NotNow(
+                "the run is not paused; pause it first".into(),
+            ));
         }
         if self.undo.is_some() {
             return Err(Refusal::Compensated);
         }
         if self.stop_cause().is_some() {
-            return Err(Refusal::NotNow("the run is being stopped"));
+            return Err(Refusal::NotNow("the run is being stopped".into()));
         }
         if plan.workflow() != self.plan.workflow() {
             let message = format!(

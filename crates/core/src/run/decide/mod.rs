@@ -18,6 +18,7 @@ mod undo;
 
 pub use settle::DEAD_LETTERED;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -333,15 +334,17 @@ impl Decision {
     }
 }
 
-/// Why an input changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why an input changed nothing. Its JSON travels between processes that share a store, and is
+/// not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Refusal {
     /// The attempt has ended, or was given up: its late result is refused.
     NotOpen,
     /// The run has ended.
     RunEnded,
     /// The run is not in the state that the command needs; the sentence says which.
-    NotNow(&'static str),
+    NotNow(Cow<'static, str>),
     /// Reattempt: these nodes cannot be tried again, because their last attempt is
     /// neither Failed nor Cancelled.
     NotFailed(Vec<Instance>),
@@ -455,7 +458,7 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
             worker,
         } => run.decide_still_running(*node, *attempt, *started, worker),
         Input::Pending(pending_decision) if !run.asks_for(*pending_decision) => {
-            Err(Refusal::NotNow("the run does not ask for it"))
+            Err(Refusal::NotNow("the run does not ask for it".into()))
         }
         Input::Pending(pending_decision) => Ok(decide_pending(run, *pending_decision, facts)),
         Input::GraceEnded => run.decide_grace_ended(facts),

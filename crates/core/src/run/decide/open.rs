@@ -221,10 +221,12 @@ impl Run {
     ) -> Result<Decision, Refusal> {
         let is_due = self.due.get(&node).is_some_and(|due| *due <= facts.now);
         if !self.is_open(node, attempt) || !is_due {
-            return Err(Refusal::NotNow("it is not due"));
+            return Err(Refusal::NotNow("it is not due".into()));
         }
         if self.status == RunStatus::Paused {
-            return Err(Refusal::NotNow("the run is paused; it is due on resume"));
+            return Err(Refusal::NotNow(
+                "the run is paused; it is due on resume".into(),
+            ));
         }
         let mut decision = Decision::default();
         match self.structure(node) {
@@ -255,7 +257,7 @@ impl Run {
                 let next = self.loops.get(&node).map_or(0, |cycle| cycle.next);
                 decision.events.push(self.looped(node, next, None));
             }
-            _ => return Err(Refusal::NotNow("it waits for nothing")),
+            _ => return Err(Refusal::NotNow("it waits for nothing".into())),
         }
         Ok(decision)
     }

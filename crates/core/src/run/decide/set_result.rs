@@ -18,17 +18,19 @@ impl Run {
             return Err(Refusal::Compensated);
         }
         let Some(state) = self.find_state(node).filter(|_| !self.is_leaving(node)) else {
-            return Err(Refusal::NotNow("the run has no such node instance now"));
+            return Err(Refusal::NotNow(
+                "the run has no such node instance now".into(),
+            ));
         };
         if self.status() == RunStatus::Pending {
-            return Err(Refusal::NotNow("the run has not begun"));
+            return Err(Refusal::NotNow("the run has not begun".into()));
         }
         let attempt = match state.status {
             NodeStatus::Failed | NodeStatus::Cancelled => self.reopened_attempt(node, facts)?,
             _ if state.is_open() => {
                 let cause = self.stop_cause();
                 if matches!(cause, Some(StopCause::Cancel | StopCause::Timeout)) {
-                    return Err(Refusal::NotNow("the run is being stopped"));
+                    return Err(Refusal::NotNow("the run is being stopped".into()));
                 }
                 state.attempt
             }

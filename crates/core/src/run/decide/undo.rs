@@ -9,14 +9,16 @@ use crate::status::NodeStatus;
 impl Run {
     pub(super) fn decide_compensate(&self, actor: &Actor) -> Result<Decision, Refusal> {
         if self.undo.is_some() {
-            return Err(Refusal::NotNow("compensation has begun already"));
+            return Err(Refusal::NotNow("compensation has begun already".into()));
         }
         let Some(finished) = self.finished() else {
-            return Err(Refusal::NotNow("the run has not ended; cancel it first"));
+            return Err(Refusal::NotNow(
+                "the run has not ended; cancel it first".into(),
+            ));
         };
         if self.completed.is_empty() {
             return Err(Refusal::NotNow(
-                "nothing that succeeded says how it is undone",
+                "nothing that succeeded says how it is undone".into(),
             ));
         }
         Ok(Decision::of(Event::Compensating {
@@ -54,10 +56,12 @@ impl Run {
         otherwise: &'static str,
     ) -> Result<Vec<Box<str>>, Refusal> {
         let Some(undo) = &self.undo else {
-            return Err(Refusal::NotNow("compensation has not begun"));
+            return Err(Refusal::NotNow("compensation has not begun".into()));
         };
         if undo.is_open() && nodes.len() > 1 {
-            return Err(Refusal::NotNow("compensation goes on; name one node"));
+            return Err(Refusal::NotNow(
+                "compensation goes on; name one node".into(),
+            ));
         }
         let mut paths = Vec::new();
         for &node in nodes {
@@ -69,14 +73,14 @@ impl Run {
             // What ran again is undone more than once; its path names every step.
             let steps = self.undoing(&path);
             if steps.is_empty() {
-                return Err(Refusal::NotNow("the node is not compensated"));
+                return Err(Refusal::NotNow("the node is not compensated".into()));
             }
             if !steps
                 .iter()
                 .filter_map(|&step| self.undo_status(step))
                 .any(&can)
             {
-                return Err(Refusal::NotNow(otherwise));
+                return Err(Refusal::NotNow(otherwise.into()));
             }
             paths.push(path);
         }
