@@ -87,6 +87,7 @@ codes! {
     STORE_UNAVAILABLE 503 "The store cannot be used now",
     STORE_FULL 503 "The store has no space left to write to",
     CHECKS_BUSY 503 "Too many values are being checked",
+    OWNER_UNAVAILABLE 503 "No process that owns the run took the command in time",
     ENGINE_STOPPED 503 "The server is stopping",
     BACKUP_UNSUPPORTED 501 "This server cannot make a backup",
 }
@@ -109,6 +110,7 @@ pub const ACTING: &[Code] = &[
     CONFLICT,
     IDEMPOTENCY_KEY_REUSED,
     IMPORT_INVALID,
+    OWNER_UNAVAILABLE,
     ENGINE_STOPPED,
     STORE_UNAVAILABLE,
     STORE_TIMEOUT,
@@ -197,6 +199,7 @@ fn told(kind: FailureKind) -> FailureForm {
         FailureKind::NodeNotFound => Coded(NODE_NOT_FOUND),
         FailureKind::LetterNotFound => Coded(LETTER_NOT_FOUND),
         FailureKind::EngineStopped => Coded(ENGINE_STOPPED),
+        FailureKind::OwnerUnavailable => Coded(OWNER_UNAVAILABLE),
         FailureKind::ReattemptRefused => Coded(REATTEMPT_REFUSED),
         FailureKind::IdempotencyKeyReused => Coded(IDEMPOTENCY_KEY_REUSED),
         FailureKind::Compensated => Coded(COMPENSATED),
@@ -327,7 +330,7 @@ mod tests {
             ),
             (
                 503,
-                "STORE_UNAVAILABLE STORE_FULL STORE_TIMEOUT ENGINE_STOPPED \
+                "STORE_UNAVAILABLE STORE_FULL STORE_TIMEOUT ENGINE_STOPPED OWNER_UNAVAILABLE \
                  CHECKS_BUSY SECRET_KEY_UNUSABLE SECRET_KEY_UNUSABLE",
             ),
         ];

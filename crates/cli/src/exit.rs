@@ -135,7 +135,7 @@ impl From<FailureKind> for Exit {
             | FailureKind::WorkflowDisabled
             | FailureKind::TooManyHooks
             | FailureKind::TooManySchedules => Self::Conflict,
-            FailureKind::ChecksBusy => Self::TimedOut,
+            FailureKind::ChecksBusy | FailureKind::OwnerUnavailable => Self::TimedOut,
             FailureKind::StoreUnavailable
             | FailureKind::StoreFull
             | FailureKind::StoreDamaged
@@ -323,7 +323,7 @@ mod tests {
                  SIGNAL_UNKNOWN INCOMPATIBLE CONFLICT REQUEST_ID_REUSED IDEMPOTENCY_KEY_REUSED \
                  WORKFLOW_DISABLED TOO_MANY_HOOKS TOO_MANY_SCHEDULES",
             ),
-            (7, "CHECKS_BUSY"),
+            (7, "CHECKS_BUSY OWNER_UNAVAILABLE"),
             (
                 74,
                 "STORE_UNAVAILABLE STORE_FULL STORE_DAMAGED STORE_FAILED \

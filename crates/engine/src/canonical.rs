@@ -4,11 +4,13 @@
 //! Numbers are compared as the decimals they are written as, so that integers no float can
 //! hold stay apart. The reader takes text that was parsed before; it must not be given other.
 
+use serde::{Deserialize, Serialize};
+
 /// The longest number that is written without an exponent.
 const PLAIN_DIGITS: i64 = 21;
 
 /// A key that an object has twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatedKey {
     /// The RFC 6901 pointer of the object.
     pub pointer: String,

@@ -39,6 +39,12 @@ pub enum CommandError {
     Load(LoadError),
     /// The idempotency key is empty, too long, or has control characters.
     KeyInvalid,
+    /// No owner of the run has taken the command or refused it in time. It stays offered, and
+    /// the same key gets its answer later.
+    OwnerUnavailable {
+        /// The request's key, or the one that was generated for it.
+        key: Box<str>,
+    },
     /// The engine has stopped.
     Stopped,
 }
@@ -70,6 +76,11 @@ impl fmt::Display for CommandError {
             Self::KeyInvalid => write!(
                 f,
                 "the idempotency key has from 1 to {TEXT_BYTES} bytes and no control characters"
+            ),
+            Self::OwnerUnavailable { key } => write!(
+                f,
+                "no process that owns the run has taken the command in time; it stays offered: \
+                 repeat it with the idempotency key '{key}' to get its answer"
             ),
             Self::Stopped => f.write_str("the engine has stopped"),
         }
@@ -109,12 +120,25 @@ pub fn check_signal_name(plan: &Plan, name: &str) -> Result<(), CommandError> {
 
 impl Engine {
     /// Carries a command out. On return its record is durable. A request that comes again with
-    /// a key that the run knows gets the first answer, and changes nothing.
+    /// a key that the run knows gets the first answer, and changes nothing. A run of another
+    /// process gets it through the inbox; then the answer comes from the record, too.
     ///
     /// # Errors
     /// The run cannot be read, has no such node, or its state does not allow the command; a
-    /// value does not fit; or the key was used for another command.
+    /// value does not fit; the key was used for another command; or no process owns the run.
     pub async fn command(
+        &self,
+        run: RunId,
+        request: CommandRequest,
+    ) -> Result<CommandAnswer, CommandError> {
+        match self.shared().owned.is_shared() {
+            true => self.command_shared(run, request).await,
+            false => self.command_here(run, request).await,
+        }
+    }
+
+    /// Carries a command out on a run that this process may work on.
+    pub(crate) async fn command_here(
         &self,
         run: RunId,
         request: CommandRequest,
@@ -161,7 +185,7 @@ impl Engine {
     }
 
     /// The command as the rules take it: nodes by their numbers, values checked.
-    async fn resolved(
+    pub(crate) async fn resolved(
         &self,
         run: RunId,
         request: &CommandRequest,

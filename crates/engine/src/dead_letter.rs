@@ -2,16 +2,19 @@
 //! (`crash_isolation/`). They go to the dead letters with their reason and what is known of
 //! them (semantics §12.4), so that the others go on; an operator can requeue or purge them.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use windlass_core::event::{Actor, After};
 use windlass_core::run::{DEAD_LETTERED, Input, Refusal, Run};
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::AcquireMode;
-use windlass_store::{DeadLetter, Error, RunRow, WriterId};
+use windlass_store::{Bell, DeadLetter, Error, RunRow, WriterId};
 
 use crate::command::CommandError;
 use crate::engine::{AcquireOptions, Engine};
 use crate::load::LoadError;
+use crate::ownership::ring;
 
 /// The largest trigger that stands in a letter.
 const LETTER_TRIGGER_BYTES: usize = 32 * 1024;
@@ -119,9 +122,17 @@ impl Engine {
     /// carried on, or waits to begin. `false` if it is not among them.
     ///
     /// # Errors
-    /// The store failed. A run that still cannot be read is among the dead letters again.
+    /// The store failed, or another process owns a run that has begun: that one must forget what
+    /// was counted. A run that still cannot be read is among the dead letters again.
     pub async fn requeue(&self, run: RunId) -> Result<bool, Error> {
         let row = self.store().run(run).await?;
+        let elsewhere = row.as_ref().map(|row| row.partition);
+        let elsewhere = elsewhere.filter(|it| !self.shared().owned.holds(*it));
+        let has_begun = |row: &RunRow| !row.status.is_final() && row.status != RunStatus::Pending;
+        if elsewhere.is_some() && row.as_ref().is_some_and(has_begun) {
+            let message = "another process owns the run; requeue it there".to_owned();
+            return Err(Error::Unavailable(message));
+        }
         if !self.store().requeue(run).await? {
             return Ok(false);
         }
@@ -129,7 +140,11 @@ impl Engine {
         row.dead = false;
         self.shared().gates.restore(&row);
         match row.status {
-            RunStatus::Pending => self.shared().arrived(row.tenant, row.priority),
+            RunStatus::Pending => match elsewhere {
+                // Its owner begins it.
+                Some(partition) => ring(Arc::clone(self.store()), Bell::Partition(partition)),
+                None => self.shared().arrived(row.tenant, row.priority),
+            },
             RunStatus::Running | RunStatus::Paused => {
                 let acquire_options = AcquireOptions::recover(AcquireMode::Recover(After::Requeue));
                 if let Err(error) = self.acquire(run, acquire_options).await

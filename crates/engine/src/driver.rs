@@ -45,11 +45,13 @@ pub(crate) enum Message {
         oneshot::Sender<StartAnswer>,
     ),
     /// The answer is none if the shard does not hold the run.
-    Command(
-        RunId,
-        RunInput,
-        oneshot::Sender<Option<Result<(), Refusal>>>,
-    ),
+    Command {
+        run: RunId,
+        input: RunInput,
+        /// The inbox item that asks for it, which its record consumes.
+        item: Option<Box<str>>,
+        reply: oneshot::Sender<Option<Result<(), Refusal>>>,
+    },
     /// Whether a worker outside the process may take these attempts, in their order.
     HandOut {
         worker: Box<str>,
@@ -94,6 +96,22 @@ pub(crate) enum Message {
     Forfeit,
     /// How many runs the shard holds.
     Count(oneshot::Sender<usize>),
+}
+
+impl Message {
+    /// A command that no inbox item asks for.
+    pub(crate) fn command(
+        run: RunId,
+        input: RunInput,
+        reply: oneshot::Sender<Option<Result<(), Refusal>>>,
+    ) -> Self {
+        Self::Command {
+            run,
+            input,
+            item: None,
+            reply,
+        }
+    }
 }
 
 /// How a start went.
@@ -294,10 +312,15 @@ impl Driver {
                     self.answer_start(run, StartAnswer::Broken(gone));
                 }
             }
-            Message::Command(run, _, reply) if !self.shard.holds(run) => {
+            Message::Command { run, reply, .. } if !self.shard.holds(run) => {
                 let _ = reply.send(None);
             }
-            Message::Command(run, input, reply) => {
+            Message::Command {
+                run,
+                input,
+                item,
+                reply,
+            } => {
                 self.next_command += 1;
                 let id = self.next_command;
                 let asked = PendingCommand {
@@ -306,8 +329,13 @@ impl Driver {
                     reply,
                 };
                 self.commands.insert(id, asked);
-                self.shard
-                    .handle(ShardInput::Command { run, id, input }, now);
+                let input = ShardInput::Command {
+                    run,
+                    id,
+                    input,
+                    item,
+                };
+                self.shard.handle(input, now);
             }
             Message::HandOut {
                 worker,
@@ -595,6 +623,8 @@ impl Driver {
             return;
         };
         match &asked.request {
+            // Another process may have written to the run: its owner decides on the command.
+            Request::Command(_) if result.is_err() && !self.may_work(asked.run) => return,
             _ if result.is_err() => {}
             Request::Command(input) => self.observe(&EngineEvent::Commanded {
                 run: asked.run,

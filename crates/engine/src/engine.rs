@@ -13,7 +13,7 @@ use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{Acquisition, LoadedRunFacts, acquire};
 use windlass_orchestrator::{AcquireMode, Shard, ShardInput};
-use windlass_store::{Error, Partition, RunRow, Wait as _, WriterId, crash};
+use windlass_store::{Bell, Error, Partition, RunRow, Wait as _, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
@@ -29,7 +29,7 @@ use crate::gates::Gates;
 use crate::limits::limits;
 use crate::load::{LoadError, LoadedRun, Unavailable, load_latest};
 use crate::options::Options;
-use crate::ownership::Owned;
+use crate::ownership::{Owned, ring};
 use crate::payload::check_payload_off_thread;
 use crate::plans::Plans;
 use crate::remote::watch_deadlines;
@@ -501,6 +501,16 @@ impl Engine {
     /// # Errors
     /// The run cannot be read, or its state does not allow it.
     pub(crate) async fn submit(&self, run: RunId, input: RunInput) -> Result<(), CommandError> {
+        self.submit_item(run, input, None).await
+    }
+
+    /// The same for an item of the inbox, which the record consumes.
+    pub(crate) async fn submit_item(
+        &self,
+        run: RunId,
+        input: RunInput,
+        item: Option<&str>,
+    ) -> Result<(), CommandError> {
         // An input that makes a run go on also acquires it, with everything that was open.
         let (mode, reopens) = match &input {
             RunInput::Command(asked) if asked.command.continues_run() => {
@@ -515,13 +525,17 @@ impl Engine {
         loop {
             let acquiring = self.acquire(run, AcquireOptions::for_command(mode));
             acquiring.await.map_err(CommandError::Load)?;
-            let question = |reply| Message::Command(run, input.clone(), reply);
-            let asked = self.ask(question);
+            let asked = self.ask(|reply| Message::Command {
+                run,
+                input: input.clone(),
+                item: item.map(Into::into),
+                reply,
+            });
             let answer = match newest.clone() {
                 // In one message: a run that had ended and could not follow is acquired here,
                 // and might have ended again before a second message.
                 Some(newest) => {
-                    let follow = self.ask(|reply| Message::Command(run, newest, reply));
+                    let follow = self.ask(|reply| Message::command(run, newest, reply));
                     tokio::join!(asked, follow).0
                 }
                 None => asked.await,
@@ -571,8 +585,15 @@ impl Engine {
         // A child begins with its parent, which waits for it.
         let is_queued = |row: &RunRow| row.status == RunStatus::Pending && row.parent.is_none();
         let row = self.inner.store.run(run).await?;
-        if row.is_some_and(|row| row.status.is_final() || (serving && is_queued(&row))) {
-            return Ok(());
+        if let Some(row) = &row {
+            if row.status.is_final() || (serving && is_queued(row)) {
+                return Ok(());
+            }
+            if !self.shared().owned.holds(row.partition) {
+                // Its owner carries it on; if it has not found the run yet, it looks now.
+                ring(Arc::clone(self.store()), Bell::Partition(row.partition));
+                return Ok(());
+            }
         }
         self.begin(run).await
     }
@@ -679,7 +700,7 @@ impl Engine {
         }
         if let Some(newest) = newest.filter(|_| acquisition.heals) {
             // Refused where the run has ended or changed meanwhile.
-            let _ = self.ask(|reply| Message::Command(run, newest, reply)).await;
+            let _ = self.ask(|reply| Message::command(run, newest, reply)).await;
         }
         if acquisition.orphaned {
             let reason = Some("its parent has let it go".into());
@@ -688,7 +709,7 @@ impl Engine {
                 ..Actor::default()
             };
             let cancel = RunInput::command(RunCommand::Cancel { compensate: false }, actor);
-            let _ = self.ask(|reply| Message::Command(run, cancel, reply)).await;
+            let _ = self.ask(|reply| Message::command(run, cancel, reply)).await;
         }
         Ok(())
     }

@@ -142,7 +142,7 @@ impl Engine {
                 let run = row.run;
                 if self.is_acquired(run).await {
                     let command = command.clone();
-                    let answer = self.ask(|reply| Message::Command(run, command, reply));
+                    let answer = self.ask(|reply| Message::command(run, command, reply));
                     healed += usize::from(matches!(answer.await, Some(Some(Ok(())))));
                 } else if row.asleep && self.wake(run).await.is_ok() {
                     let now = self.store().run(run).await?;

@@ -24,6 +24,7 @@ pub mod fork;
 mod gates;
 mod heal;
 pub mod history;
+mod inbox;
 mod interrupted;
 mod limits;
 mod load;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use windlass_core::event::{Event, Queued, Transition};
 use windlass_core::plan::Plan;
 use windlass_core::run::{GraphName, Run, Snapshot};
@@ -42,7 +43,8 @@ pub enum LoadError {
 }
 
 /// Why a run that can be read is not carried on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Unavailable {
     /// It is among the dead letters.
     Dead,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass_core::definition::SchemaProblem;
 use windlass_core::value::nesting;
@@ -26,8 +27,10 @@ const READING_FACTOR: usize = 6;
 /// this is for a machine that is too busy.
 const CHECK_TIME: Duration = Duration::from_secs(60);
 
-/// Why a value is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a value is refused. Its JSON travels between processes that share a store, and is not
+/// kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum PayloadError {
     /// It is larger than allowed; carries its size.
     TooLarge(usize),

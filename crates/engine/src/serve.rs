@@ -154,7 +154,8 @@ impl Engine {
     }
 
     /// Acquires the runs of a partition that this process was given: those that have begun now,
-    /// those that wait to begin or sleep when their turn or time comes.
+    /// those that wait to begin or sleep when their turn or time comes. Then it decides on what
+    /// was offered to them.
     pub(crate) async fn recover_partition(&self, partition: Partition) {
         let only = Partitions::Only(BTreeSet::from([partition]));
         let mut suspects = Vec::new();
@@ -165,6 +166,7 @@ impl Engine {
         }
         self.shared().look_at_all();
         self.tell(Message::LookAtSleepers).await;
+        self.consume_inbox(partition).await;
     }
 
     async fn recover_one(&self, row: RunRow) -> Result<RecoveryResult, Error> {

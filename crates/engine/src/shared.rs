@@ -12,6 +12,7 @@ use crate::crash_isolation::CrashIsolation;
 use crate::engine_event::EngineEvent;
 use crate::event_stream::RunEventStreams;
 use crate::gates::Gates;
+use crate::inbox::InboxWalks;
 use crate::interrupted::Interrupted;
 use crate::options::Observer;
 use crate::ownership::Owned;
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     /// What this engine works on.
     pub(crate) owned: Owned,
     pub(crate) event_streams: RunEventStreams,
+    /// Which inboxes are being looked at.
+    pub(crate) inbox_walks: InboxWalks,
     /// Work for workers outside this process.
     pub(crate) remote: Remote,
     /// Which runs may crash the process.
@@ -73,6 +76,7 @@ impl Shared {
             owned,
             look_at_all: AtomicBool::new(false),
             event_streams: RunEventStreams::default(),
+            inbox_walks: InboxWalks::default(),
             remote: Remote::default(),
             isolation: CrashIsolation::default(),
             interrupted: Interrupted::default(),

@@ -88,6 +88,8 @@ kinds! {
     ImportInvalid "IMPORT_INVALID",
     /// The idempotency key was used for another command on the run.
     IdempotencyKeyReused "IDEMPOTENCY_KEY_REUSED",
+    /// No process that owns the run has taken the command in time; it stays offered.
+    OwnerUnavailable "OWNER_UNAVAILABLE",
 
     // Starting runs.
     /// The request id was used with another trigger.
@@ -376,6 +378,9 @@ impl From<CommandError> for Failure {
             CommandError::Load(error) => error.into(),
             CommandError::UnknownNode(_) => Self::new(FailureKind::NodeNotFound, error),
             CommandError::Stopped => Self::new(FailureKind::EngineStopped, error),
+            CommandError::OwnerUnavailable { .. } => {
+                Self::new(FailureKind::OwnerUnavailable, error)
+            }
             CommandError::Refused { ref refusal, .. } => {
                 let kind = match refusal {
                     Refusal::InTheWay(_) | Refusal::NotFailed(_) | Refusal::NothingToReattempt => {

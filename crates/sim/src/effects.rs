@@ -60,6 +60,7 @@ impl World {
                 self.oracle.released(id, run);
             }
             Effect::Answer { id: number, result } => {
+                self.item_answered(id, number, &result);
                 self.oracle.command_answered(number, &result);
                 self.unanswered.remove(&number);
                 self.parent_command(id, number, result.is_err());

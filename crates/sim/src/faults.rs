@@ -168,11 +168,15 @@ pub enum Defect {
     LateCommitDenied,
     /// A command that comes again is carried out again.
     RepeatCommand,
+    /// A caller is told of success as soon as its command is offered to another process.
+    AnswerOnOffer,
+    /// A record neither consumes the offer that it carries out nor names its key.
+    KeepOffer,
 }
 
 impl Defect {
     /// All defects.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::AnswerBeforeDurable,
         Self::NoFence,
         Self::LoseAnswered,
@@ -197,6 +201,8 @@ impl Defect {
         Self::IgnoreLease,
         Self::LateCommitDenied,
         Self::RepeatCommand,
+        Self::AnswerOnOffer,
+        Self::KeepOffer,
     ];
 
     /// The worlds in which it can show.
@@ -214,7 +220,9 @@ impl Defect {
             Self::RestOnWakeUps
             | Self::HandOverAppends
             | Self::IgnoreLease
-            | Self::LateCommitDenied => WorkloadKind::Owners,
+            | Self::LateCommitDenied
+            | Self::AnswerOnOffer
+            | Self::KeepOffer => WorkloadKind::Owners,
             _ => WorkloadKind::Plain,
         }
     }

@@ -221,9 +221,20 @@ impl ShardHarness {
 
     /// Asks something of the run that is answered; its number.
     pub fn ask(&mut self, input: RunInput) -> u64 {
+        self.ask_for_item(input, None)
+    }
+
+    /// The same on behalf of an item of the inbox.
+    pub fn ask_for_item(&mut self, input: RunInput, item: Option<&str>) -> u64 {
         self.next_command += 1;
         let (run, id) = (self.run, self.next_command);
-        self.handle(ShardInput::Command { run, id, input });
+        let item = item.map(Into::into);
+        self.handle(ShardInput::Command {
+            run,
+            id,
+            input,
+            item,
+        });
         id
     }
 

@@ -13,6 +13,7 @@ impl World {
             Some(Defect::NoFence) => write.append.head = self.store.head(write.append.run),
             Some(Defect::SkipRow) => write.append.row = None,
             Some(Defect::NoClaims) => write.append.claims.clear(),
+            Some(Defect::KeepOffer) => write.append.consumed.clear(),
             Some(Defect::ChildAgain) if !self.request_of.contains_key(&write.append.run) => {
                 write.append.head = self.store.head(write.append.run);
             }

@@ -459,6 +459,21 @@ impl Oracle {
         self.commands.insert(id, (process, run, by));
     }
 
+    /// A caller is told that the outcome of its command is not known, or is gone itself.
+    pub fn gave_up(&mut self, id: CommandId) {
+        self.commands.remove(&id);
+    }
+
+    /// The run that a command which is not answered yet went to.
+    pub fn run_of_command(&self, id: CommandId) -> Option<RunId> {
+        self.commands.get(&id).map(|&(_, run, _)| run)
+    }
+
+    /// Whether a command is not answered yet, as far as its process can answer it.
+    pub fn awaits(&self, id: CommandId) -> bool {
+        self.commands.contains_key(&id)
+    }
+
     /// A command is answered.
     pub fn command_answered(&mut self, id: CommandId, result: &Result<(), Refusal>) {
         let Some((_, run, by)) = self.commands.remove(&id) else {

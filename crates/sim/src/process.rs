@@ -74,6 +74,7 @@ impl World {
         self.counts.losses += 1;
         self.counts.crashes += 1;
         self.oracle.died(id);
+        self.hang_up(id);
         self.executing
             .retain(|_, executing| executing.process != id);
         self.lanes.retain(|&(owner, _), _| owner != id);

@@ -13,8 +13,8 @@ use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
 use windlass_orchestrator::supervisor::DuePlace;
 use windlass_store::{
-    Append, AppendError, Appended, Blobs as _, Head, Log as _, MemoryStore, Partitions, Queries,
-    Record, RunRow, Wait as _, WriterId, block_on,
+    Append, AppendError, Appended, Blobs as _, Head, Inbox as _, InboxItem, Log as _, MemoryStore,
+    Offer, OfferAnswer, Partitions, Queries, Record, RunRow, Wait as _, WriterId, block_on,
 };
 
 /// What is durable.
@@ -102,6 +102,40 @@ impl SimStore {
         let rows = self.memory.children(parent).wait();
         let rows = rows.expect("memory always answers");
         rows.into_iter().map(|row| row.run).collect()
+    }
+
+    /// Offers a command to a run; whether it is the first under its key.
+    pub fn offer(&self, offer: Offer) -> bool {
+        let offered = block_on(self.memory.offer(vec![offer]));
+        offered.expect("memory always answers") == [true]
+    }
+
+    /// What waits for a run.
+    pub fn inbox(&self, run: RunId) -> Vec<InboxItem> {
+        let items = self.memory.inbox(run).wait();
+        items.expect("memory always answers")
+    }
+
+    /// Runs of these partitions for which something waits.
+    pub fn offered(&self, partitions: &Partitions, after: Option<RunId>) -> Vec<RunId> {
+        let offered = self.memory.offered(partitions, after, usize::MAX).wait();
+        offered.expect("memory always answers")
+    }
+
+    /// What became of an offer.
+    pub fn offer_answer(&self, run: RunId, key: &str) -> Option<OfferAnswer> {
+        let answer = self.memory.answer(run, key).wait();
+        answer.expect("memory always answers")
+    }
+
+    /// Refuses an item.
+    pub fn refuse_offer(&self, run: RunId, key: &str) {
+        block_on(self.memory.refuse(run, key, b"refused")).expect("memory always answers");
+    }
+
+    /// Removes an item.
+    pub fn discard_offer(&self, run: RunId, key: &str) {
+        block_on(self.memory.discard(run, key)).expect("memory always answers");
     }
 
     /// Folds a run's log, as recovery does; `graph` finds the graph of a definition.

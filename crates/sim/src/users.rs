@@ -359,8 +359,14 @@ impl World {
         if self.repeats {
             self.repeat_later(run, number, &command);
         }
-        if let Some(owner) = self.steward(run) {
-            self.ask(owner, run, number, command.into());
+        self.ask_at_door(run, (number, number), command);
+    }
+
+    /// Gives a command to a process: to one that owns the run, or to another, which offers it
+    /// to the owner.
+    fn ask_at_door(&mut self, run: RunId, numbers: (CommandId, CommandId), command: Command) {
+        if let Some((door, command)) = self.offers_to_owner(run, numbers, command) {
+            self.ask_as(door, run, numbers, command.into());
         }
     }
 
@@ -394,9 +400,7 @@ impl World {
         self.trace.say(self.now, || {
             format!("command {number} to {run} repeats command {first}")
         });
-        if let Some(owner) = self.steward(run) {
-            self.ask_as(owner, run, (number, first), command.into());
-        }
+        self.ask_at_door(run, (number, first), command);
     }
 
     /// Asks something of a run in a process, which loads it first if it must.
@@ -430,10 +434,12 @@ impl World {
     }
 
     fn send(&mut self, id: ProcessId, run: RunId, number: CommandId, input: RunInput) {
+        let item = None;
         let input = ShardInput::Command {
             run,
             id: number,
             input,
+            item,
         };
         self.handle(id, input);
     }

@@ -109,6 +109,16 @@ pub struct WorldCounts {
     pub forfeits: u64,
     /// Wake-ups that were lost.
     pub lost_rings: u64,
+    /// Commands that were offered to another process.
+    pub offers: u64,
+    /// Those whose caller was told of success, of a refusal, and of no answer.
+    pub offers_taken: u64,
+    /// See `offers_taken`.
+    pub offers_refused: u64,
+    /// See `offers_taken`.
+    pub offers_unanswered: u64,
+    /// Offers that another owner had begun to decide on, and was lost before it had.
+    pub offers_passed_on: u64,
 }
 
 impl WorldCounts {
@@ -461,6 +471,7 @@ impl World {
         }
         if self.oracle.violation().is_none() {
             self.oracle.settled();
+            self.every_offer_is_decided();
             self.one_run_for_each_request();
         }
     }

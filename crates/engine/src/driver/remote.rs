@@ -76,8 +76,14 @@ impl Driver {
             reply,
         };
         self.commands.insert(id, asked);
-        self.shard
-            .handle(ShardInput::Command { run, id, input }, now);
+        let item = None;
+        let input = ShardInput::Command {
+            run,
+            id,
+            input,
+            item,
+        };
+        self.shard.handle(input, now);
     }
 
     /// A worker outside the process is to stop, or its work is given up.

@@ -25,6 +25,7 @@ pub(crate) struct Owned {
 /// What an engine knows that shares its store.
 struct Cluster {
     machine: Mutex<Ownership>,
+    options: LeaseOptions,
     began: Instant,
     /// How many partitions there are; none before the first session.
     partitions: watch::Sender<Option<u32>>,
@@ -42,6 +43,7 @@ impl Owned {
         Self {
             cluster: leases.map(|options| Cluster {
                 machine: Mutex::new(Ownership::new(options)),
+                options,
                 began: Instant::now(),
                 partitions: watch::Sender::new(None),
                 stop: Notify::new(),
@@ -94,6 +96,12 @@ impl Owned {
     /// asked.
     pub(crate) fn changed_elsewhere(&self) -> Option<Notified<'_>> {
         self.cluster.as_ref().map(|it| it.elsewhere.notified())
+    }
+
+    /// How long a caller waits for the owner of a run.
+    pub(crate) fn command_ms(&self) -> u64 {
+        let options = self.cluster.as_ref().map(|it| it.options);
+        options.unwrap_or_default().command_ms
     }
 
     /// Hands everything over, and waits until that is done.

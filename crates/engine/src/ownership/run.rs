@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use windlass_orchestrator::supervisor::{OwnershipEffect, OwnershipInput};
-use windlass_store::{Backend, Bell, Error, Leases, Partition};
+use windlass_store::{Backend, Bell, Error, Leases, Partition, Partitions};
 
 use super::{Cluster, Owned};
 use crate::driver::Message;
@@ -98,7 +98,10 @@ impl Owner {
     fn heard(&self, bell: Bell, shared: &Shared) {
         match bell {
             Bell::Sessions => drop(self.answers.send(OwnershipInput::Rung)),
-            Bell::Partition(partition) if shared.owned.holds(partition) => shared.look_at_all(),
+            Bell::Partition(partition) if shared.owned.holds(partition) => {
+                shared.look_at_all();
+                self.consume(partition);
+            }
             Bell::Run(_) => shared.owned.ring_elsewhere(),
             Bell::Definitions => {
                 if let Some(inner) = self.engine.upgrade() {
@@ -113,6 +116,16 @@ impl Owner {
         let _ = self.answers.send(OwnershipInput::Rung);
         shared.look_at_all();
         shared.owned.ring_elsewhere();
+        if let Partitions::Only(partitions) = shared.owned.partitions() {
+            partitions.into_iter().for_each(|it| self.consume(it));
+        }
+    }
+
+    /// Decides on what was offered to runs of a partition.
+    fn consume(&self, partition: Partition) {
+        if let Some(inner) = self.engine.upgrade() {
+            Engine::of(inner).consume_inbox_beside(partition);
+        }
     }
 
     /// Tells the driver that what it may append has changed.

@@ -211,6 +211,9 @@ pub enum ShardInput {
         id: CommandId,
         /// The request.
         input: RunInput,
+        /// The key of the inbox item that asks for it: the record that carries it out consumes
+        /// the item.
+        item: Option<Box<str>>,
     },
 }
 

@@ -1,11 +1,12 @@
 //! The policy around a shard: which partitions a process works on, which runs it acquires and
-//! when it wakes them, what runs do to each other, and what follows when the store does not
-//! answer plainly. Without I/O: the engine and the simulator carry out what is decided here, and
+//! when it wakes them, what runs do to each other, how a command reaches the process that owns
+//! its run, and what follows when the store does not answer plainly. Without I/O: the engine and the simulator carry out what is decided here, and
 //! decide none of it again.
 
 mod acquire;
 mod children;
 mod crash_policy;
+mod inbox;
 mod ownership;
 mod partition;
 mod recovery;
@@ -17,6 +18,10 @@ pub use children::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildValues, ChildWork, ParentCommand, child_end,
 };
 pub use crash_policy::{CrashPolicy, CrashVerdict, SessionEnd, cause_of_crash};
+pub use inbox::{
+    CommandItem, CommandOffer, ItemAnswer, ItemStep, KeyInLog, OfferEnd, OfferStep,
+    command_item_key,
+};
 pub use ownership::{LeaseOptions, Ownership, OwnershipEffect, OwnershipInput};
 pub use partition::{Spread, partition_of, spread};
 pub use recovery::{PartitionRecovery, RECOVERY_PAGE, RecoveryStep};

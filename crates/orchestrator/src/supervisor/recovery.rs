@@ -68,6 +68,14 @@ impl PartitionRecovery {
         }
     }
 
+    /// The walk that only consumes what was offered: after a wake-up.
+    pub fn of_inbox(partition: Partition) -> Self {
+        Self {
+            stage: Stage::Offered,
+            ..Self::new(partition, After::Stop)
+        }
+    }
+
     /// The partition that is walked.
     pub fn partition(&self) -> Partition {
         self.partition
@@ -167,6 +175,15 @@ mod tests {
                 RecoveryStep::ReadOffered(last),
             ]
         );
+    }
+
+    #[test]
+    fn a_walk_after_a_wake_up_reads_the_inbox_alone() {
+        let mut walk = PartitionRecovery::of_inbox(Partition(1));
+        assert_eq!(walk.next_step(), RecoveryStep::ReadOffered(None));
+        walk.page_read(&[run(1)]);
+        assert_eq!(walk.next_step(), RecoveryStep::Consume(run(1)));
+        assert_eq!(walk.next_step(), RecoveryStep::Done);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use windlass_core::event::After;
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::AcquireMode;
 use windlass_orchestrator::supervisor::{PartitionRecovery, RECOVERY_PAGE, RecoveryStep};
-use windlass_store::Partition;
+use windlass_store::{Partition, Partitions};
 
 use super::OwnersEvent;
 use crate::oracle::ProcessId;
@@ -51,9 +51,13 @@ impl World {
                     self.acquire(id, run, AcquireMode::Recover(after));
                 }
             }
-            // Nothing is offered here: who asks something of a run asks its owner.
-            RecoveryStep::ReadOffered(_) => walk.page_read(&[]),
-            RecoveryStep::Consume(_) => {}
+            RecoveryStep::ReadOffered(after) => {
+                let only = Partitions::Only([partition].into());
+                let mut page = self.store.offered(&only, after);
+                page.truncate(RECOVERY_PAGE);
+                walk.page_read(&page);
+            }
+            RecoveryStep::Consume(run) => self.consume_items(id, run),
             RecoveryStep::Done => return self.wake_due_of(id),
         }
         let delay = self.moment(5);

@@ -6,6 +6,7 @@
 //! compared with it (`lease.rs`), and decides nothing here.
 
 mod acquire;
+mod commands;
 mod ends;
 mod faults;
 mod lease;
@@ -19,15 +20,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::supervisor::{
-    LeaseOptions, Ownership, OwnershipEffect, OwnershipInput, PartitionRecovery, partition_of,
+    LeaseOptions, OfferStep, Ownership, OwnershipEffect, OwnershipInput, PartitionRecovery,
+    partition_of,
 };
-use windlass_orchestrator::{Begin, Effect};
+use windlass_orchestrator::{Begin, CommandId, Effect};
 use windlass_store::{Bell, MemoryStore, Partition, SessionId};
 
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
 use crate::random::Random;
 use crate::world::{Event, World};
+
+use commands::Commands;
 
 pub(crate) use ends::differs;
 pub(crate) use faults::OwnerFaults;
@@ -56,6 +60,8 @@ pub(crate) struct Cluster {
     pub(crate) ignores_lease: bool,
     /// Milliseconds that leases were spared, because nothing else happened in them.
     skipped: u64,
+    /// Commands between processes.
+    commands: Commands,
 }
 
 /// One of the processes.
@@ -103,6 +109,10 @@ pub(crate) enum OwnersEvent {
     Pause(u64, u64),
     /// It goes on.
     Resume(ProcessId),
+    /// A caller at this process does the next step of its command for another process.
+    Caller(ProcessId, CommandId, OfferStep),
+    /// An owner takes an item out of the inbox that a run refused.
+    Settle(ProcessId, RunId, Box<str>),
 }
 
 impl Owner {
@@ -141,6 +151,7 @@ impl Cluster {
             determinate: false,
             ignores_lease: false,
             skipped: 0,
+            commands: Commands::default(),
         }
     }
 
@@ -210,6 +221,8 @@ impl World {
             OwnersEvent::Stop(pick) => self.stop_cleanly(pick),
             OwnersEvent::Pause(pick, millis) => self.pause(pick, millis),
             OwnersEvent::Resume(id) => self.resume(id),
+            OwnersEvent::Caller(id, number, step) => self.caller_step(id, number, step),
+            OwnersEvent::Settle(id, run, item) => self.settle_item(id, run, item),
         }
     }
 

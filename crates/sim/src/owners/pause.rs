@@ -129,7 +129,9 @@ impl World {
                 | OwnersEvent::Answer(process, _)
                 | OwnersEvent::Rung(process, _)
                 | OwnersEvent::Walk(process, _)
-                | OwnersEvent::Due(process),
+                | OwnersEvent::Due(process)
+                | OwnersEvent::Caller(process, ..)
+                | OwnersEvent::Settle(process, ..),
             ) => Some(*process),
             Event::Ends { execution, .. } => {
                 let executing = self.executing.get(execution);

@@ -12,9 +12,10 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use windlass_core::RunId;
 use windlass_core::event::Event;
-use windlass_engine::{Backend, Engine, NewRun, Options, Plans, Serving, view};
+use windlass_engine::{Backend, Engine, NewRun, Options, Plans, Registry, Serving, view};
 use windlass_orchestrator::codec;
 use windlass_orchestrator::supervisor::LeaseOptions;
+use windlass_store::{Leases, WriterId};
 
 use crate::catalogue;
 
@@ -28,6 +29,7 @@ pub const LEASES: LeaseOptions = LeaseOptions {
     margin_ms: 150,
     hand_over_ms: 300,
     sweep_ms: 300,
+    command_ms: 1_500,
 };
 
 /// One process.
@@ -124,6 +126,63 @@ impl World {
         process.engine.clone()
     }
 
+    /// The engine of a process.
+    pub fn engine_of(&self, process: usize) -> Engine {
+        let processes = self.processes();
+        processes.get(&process).expect("it lives").engine.clone()
+    }
+
+    /// An engine that takes requests and works on no partition.
+    pub async fn front(&self) -> Engine {
+        let options = Options {
+            leases: Some(LEASES),
+            ..Options::default()
+        };
+        Engine::new(Arc::clone(&self.store), Registry::new(), options).await
+    }
+
+    /// The process whose session holds the partition of a run, once one does; and the id that
+    /// its records have.
+    pub async fn owner(&self, run: RunId) -> (usize, WriterId) {
+        loop {
+            let row = self.store.run(run).await.expect("a row").expect("a run");
+            let live = Leases::sessions(&*self.store).await.expect("sessions");
+            let mut live = live.into_iter();
+            if let Some(session) = live.find(|it| it.partitions.contains(&row.partition)) {
+                return parse_session(&session.name);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until every process holds as many partitions as the others, or one more.
+    pub async fn spread(&self) {
+        loop {
+            let live = Leases::sessions(&*self.store).await.expect("sessions");
+            let held: Vec<usize> = live.iter().map(|it| it.partitions.len()).collect();
+            let (least, most) = (held.iter().min(), held.iter().max());
+            if held.len() == self.live().len()
+                && least
+                    .zip(most)
+                    .is_some_and(|(least, most)| most - least <= 1 && *least > 0)
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The events of a run, each with the id of its writer.
+    pub async fn events(&self, run: RunId) -> Vec<(WriterId, Event)> {
+        let records = self.store.read(run, 1, usize::MAX).await.expect("a log");
+        let events = records.into_iter().flat_map(|record| {
+            let transition = codec::decode(&record.bytes).expect("a record");
+            let of_record = move |event| (record.writer, event);
+            transition.events.into_iter().map(of_record)
+        });
+        events.collect()
+    }
+
     /// Publishes a definition.
     pub async fn publish(&self, text: &str) -> NewRun {
         catalogue::publish(&*self.store, None, text).await
@@ -163,6 +222,14 @@ impl World {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
+}
+
+/// The process and the writer that the name of a session tells.
+fn parse_session(name: &str) -> (usize, WriterId) {
+    let (process, writer) = name.split_once(' ').expect("a name and a writer");
+    let process = process.strip_prefix("process-").expect("a process");
+    let writer = u64::from_str_radix(writer, 16).expect("a number");
+    (process.parse().expect("a number"), WriterId(writer))
 }
 
 impl Drop for World {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use windlass_core::RunId;
 use windlass_core::command::RunCommand;
 use windlass_core::event::Actor;
-use windlass_engine::{CommandError, LoadError, Plans, StartRequest, Unavailable, verify};
+use windlass_engine::{CommandError, Plans, StartRequest, verify};
 
 use super::{Word, World};
 use crate::fixture::{self, Case, FixtureStep};
@@ -131,7 +131,7 @@ async fn start(world: &World, workflow: &str, turn: usize) -> RunId {
     unreachable!()
 }
 
-/// Sends a signal to the engine that has the run now.
+/// Sends a signal through any engine.
 async fn signal(world: &World, run: RunId, (name, payload): (&str, &str), number: usize) {
     for turn in 0.. {
         let engine = world.engine(turn);
@@ -143,8 +143,8 @@ async fn signal(world: &World, run: RunId, (name, payload): (&str, &str), number
         let sent = engine.command(run, request).await;
         match sent {
             Ok(_) => return,
-            Err(CommandError::Load(LoadError::Unavailable(Unavailable::Elsewhere)))
-            | Err(CommandError::Stopped) => {}
+            // Its process died, or no process owns the run yet.
+            Err(CommandError::Stopped | CommandError::OwnerUnavailable { .. }) => {}
             Err(error) => panic!("{name}: {error}"),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -117,8 +117,13 @@ impl Slot {
             RunInput::Ended { node, .. } => Some(*node),
             _ => None,
         };
+        let item = command.and_then(|id| self.items.remove(&id));
         match decided {
             Ok(decision) => {
+                // What a repeated request asks for is in the log already; its item is not
+                // consumed by a record of something else.
+                self.consumed
+                    .extend(item.filter(|_| !decision.events.is_empty()));
                 // A repeated request leads to no event that would use the graph.
                 if !decision.events.is_empty() {
                     self.bring_graph(&input);

@@ -9,7 +9,7 @@ mod failures;
 mod sleep;
 mod values;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use windlass_core::definition::ExecutionMode;
@@ -123,6 +123,10 @@ pub(in crate::shard) struct Slot {
     /// Resumes and reattempts that are not durable yet: nothing is handed out before.
     resuming: u32,
     inbox: VecDeque<(RunInput, Option<CommandId>)>,
+    /// The items of the store's inbox that commands came from, until they are decided.
+    items: BTreeMap<CommandId, Box<str>>,
+    /// Those that the record consumes.
+    consumed: Vec<Box<str>>,
     record: RecordBuilder,
     consequences: Gated<Consequence>,
     blobs: Vec<Blob>,
@@ -234,6 +238,8 @@ impl Slot {
             running: Running::default(),
             resuming: 0,
             inbox: VecDeque::new(),
+            items: BTreeMap::new(),
+            consumed: Vec::new(),
             record: RecordBuilder::default(),
             consequences: Gated::default(),
             blobs: Vec::new(),
@@ -375,7 +381,14 @@ impl Slot {
                 };
                 self.inbox.push_back((input, None));
             }
-            ShardInput::Command { id, input, .. } => self.command(id, input, context),
+            ShardInput::Command {
+                id, input, item, ..
+            } => {
+                if let Some(item) = item {
+                    self.items.insert(id, item);
+                }
+                self.command(id, input, context);
+            }
             ShardInput::Loaded { values, .. } => {
                 self.loading = false;
                 for (digest, text) in values {
@@ -500,7 +513,7 @@ impl Slot {
             resources: std::mem::take(&mut self.resources),
             blobs: std::mem::take(&mut self.blobs),
             uses: std::mem::take(&mut self.uses),
-            consumed: Vec::new(),
+            consumed: std::mem::take(&mut self.consumed),
         })
     }
 

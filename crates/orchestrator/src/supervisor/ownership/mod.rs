@@ -40,6 +40,8 @@ pub struct LeaseOptions {
     pub hand_over_ms: u64,
     /// How often the partitions are searched for work that no wake-up announced.
     pub sweep_ms: u64,
+    /// How long a caller waits for the owner of a run to take its command or refuse it.
+    pub command_ms: u64,
 }
 
 impl Default for LeaseOptions {
@@ -50,6 +52,7 @@ impl Default for LeaseOptions {
             margin_ms: 2_000,
             hand_over_ms: 1_000,
             sweep_ms: 10_000,
+            command_ms: 20_000,
         }
     }
 }

@@ -1,0 +1,236 @@
+//! The owner's side: commands that other processes offered to runs of this process's partitions
+//! are carried out or refused. An owner looks when it has taken a partition, when a bell rings
+//! for it, and now and then by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinSet;
+use windlass_core::RunId;
+use windlass_core::command::CommandRequest;
+use windlass_orchestrator::supervisor::{
+    CommandItem, ItemAnswer, ItemStep, KeyInLog, PartitionRecovery, RECOVERY_PAGE, RecoveryStep,
+};
+use windlass_store::{Bell, InboxItem, Partition, Partitions};
+
+use super::wire;
+use crate::command::CommandError;
+use crate::engine::Engine;
+use crate::load::{LoadError, Unavailable};
+use crate::ownership::ring;
+use crate::payload::PayloadError;
+
+/// How many runs are given what was offered to them at once.
+const AT_ONCE: usize = 16;
+
+/// Items of other kinds are not for this module.
+const COMMANDS: &str = "command/";
+
+/// The walks that are under way: at most one for each partition, so that no item is decided on
+/// twice at once.
+#[derive(Default)]
+pub(crate) struct InboxWalks {
+    /// Whether a walk is to begin again, because something may have come meanwhile.
+    walking: Mutex<BTreeMap<Partition, bool>>,
+}
+
+impl InboxWalks {
+    fn walking(&self) -> MutexGuard<'_, BTreeMap<Partition, bool>> {
+        self.walking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the caller walks now; else the walk that is under way begins again.
+    fn begins(&self, partition: Partition) -> bool {
+        let mut walking = self.walking();
+        match walking.get_mut(&partition) {
+            Some(again) => {
+                *again = true;
+                false
+            }
+            None => {
+                walking.insert(partition, false);
+                true
+            }
+        }
+    }
+
+    /// Whether the caller walks once more.
+    fn goes_again(&self, partition: Partition) -> bool {
+        let mut walking = self.walking();
+        if walking.get(&partition) == Some(&true) {
+            walking.insert(partition, false);
+            return true;
+        }
+        walking.remove(&partition);
+        false
+    }
+}
+
+impl Engine {
+    /// Decides on what was offered to the runs of a partition.
+    pub(crate) async fn consume_inbox(&self, partition: Partition) {
+        let walks = &self.shared().inbox_walks;
+        if !walks.begins(partition) {
+            return;
+        }
+        loop {
+            self.walk_inbox(partition).await;
+            if !walks.goes_again(partition) {
+                return;
+            }
+        }
+    }
+
+    /// The same, beside the caller.
+    pub(crate) fn consume_inbox_beside(&self, partition: Partition) {
+        let engine = self.clone();
+        tokio::spawn(async move { engine.consume_inbox(partition).await });
+    }
+
+    async fn walk_inbox(&self, partition: Partition) {
+        let only = Partitions::Only(BTreeSet::from([partition]));
+        let mut walk = PartitionRecovery::of_inbox(partition);
+        let mut consuming = JoinSet::new();
+        loop {
+            match walk.next_step() {
+                RecoveryStep::ReadOffered(after) => {
+                    let page = self.store().offered(&only, after, RECOVERY_PAGE).await;
+                    // What cannot be read now is looked for again soon.
+                    let Ok(page) = page else { break };
+                    walk.page_read(&page);
+                }
+                RecoveryStep::Consume(run) => {
+                    if consuming.len() >= AT_ONCE {
+                        consuming.join_next().await;
+                    }
+                    let engine = self.clone();
+                    consuming.spawn(async move { engine.consume_items(run).await });
+                }
+                RecoveryStep::ReadAwake(_) | RecoveryStep::Acquire(..) | RecoveryStep::Done => {
+                    break;
+                }
+            }
+        }
+        consuming.join_all().await;
+    }
+
+    /// Decides on what was offered to a run, in order.
+    async fn consume_items(&self, run: RunId) {
+        if self.suspended(run).is_some() {
+            // It may crash the process, and is acquired alone first.
+            return;
+        }
+        let Ok(items) = self.store().inbox(run).await else {
+            return;
+        };
+        for item in items.iter().filter(|item| item.key.starts_with(COMMANDS)) {
+            if !self.consume_item(run, item).await {
+                return;
+            }
+        }
+    }
+
+    /// Decides on one item; `false` if it stays.
+    async fn consume_item(&self, run: RunId, item: &InboxItem) -> bool {
+        let request = wire::decode(item);
+        let mut refused = None;
+        let mut step = CommandItem.begin(request.is_some());
+        loop {
+            step = match (step, &request) {
+                (ItemStep::ReadRun, Some(request)) => match self.key_in_log(run, request).await {
+                    Ok(found) => CommandItem.run_read(Some(found)),
+                    Err(error) => CommandItem.executed(self.answer_of(error, &mut refused)),
+                },
+                (ItemStep::Execute, Some(request)) => {
+                    let done = self.execute_item(run, request, &item.key).await;
+                    CommandItem.executed(match done {
+                        Ok(()) => ItemAnswer::Taken,
+                        Err(error) => self.answer_of(error, &mut refused),
+                    })
+                }
+                (ItemStep::Refuse, _) => {
+                    let error = refused.take();
+                    let error = error.unwrap_or_else(|| wire::unreadable(run, &item.key));
+                    let reason = wire::refusal(request.as_ref(), error);
+                    let done = self.store().refuse(run, &item.key, &reason).await;
+                    self.ring_for(run);
+                    return done.is_ok();
+                }
+                (ItemStep::Discard, _) => {
+                    let done = self.store().discard(run, &item.key).await;
+                    self.ring_for(run);
+                    return done.is_ok();
+                }
+                (ItemStep::Ring, _) => {
+                    self.ring_for(run);
+                    return true;
+                }
+                (ItemStep::Leave | ItemStep::ReadRun | ItemStep::Execute, _) => return false,
+            };
+        }
+    }
+
+    async fn key_in_log(
+        &self,
+        run: RunId,
+        request: &CommandRequest,
+    ) -> Result<Result<KeyInLog, windlass_core::run::Refusal>, CommandError> {
+        let loaded = self.load_beside(run).await?;
+        let key = request.actor.request.as_deref();
+        Ok(key.map_or(Ok(KeyInLog::Unknown), |key| KeyInLog::of(&loaded.run, key)))
+    }
+
+    async fn execute_item(
+        &self,
+        run: RunId,
+        request: &CommandRequest,
+        item: &str,
+    ) -> Result<(), CommandError> {
+        let command = self.resolved(run, request).await?;
+        self.submit_item(run, command.into(), Some(item)).await
+    }
+
+    /// What an error means for the item that led to it; kept if it is the caller's to know.
+    fn answer_of(&self, error: CommandError, refused: &mut Option<CommandError>) -> ItemAnswer {
+        let is_lost = match &error {
+            CommandError::Load(LoadError::NotFound(_)) => return ItemAnswer::NoRun,
+            CommandError::Load(LoadError::Unavailable(why)) => {
+                matches!(why, Unavailable::Elsewhere | Unavailable::Later { .. })
+            }
+            CommandError::Load(error) => !self.is_unreadable(error),
+            CommandError::SignalInvalid(error) | CommandError::ResultInvalid(error) => {
+                *error == PayloadError::Busy
+            }
+            CommandError::Stopped | CommandError::OwnerUnavailable { .. } => true,
+            CommandError::Refused { .. }
+            | CommandError::UnknownNode(_)
+            | CommandError::SignalName
+            | CommandError::KeyInvalid => false,
+        };
+        if is_lost {
+            return ItemAnswer::Lost;
+        }
+        *refused = Some(error);
+        ItemAnswer::Refused
+    }
+
+    fn ring_for(&self, run: RunId) {
+        ring(Arc::clone(self.store()), Bell::Run(run));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_is_walked_once_at_a_time_and_again_if_something_may_have_come() {
+        let (walks, partition) = (InboxWalks::default(), Partition(3));
+        assert!(walks.begins(partition));
+        assert!(!walks.begins(partition) && !walks.begins(partition));
+        assert!(walks.begins(Partition(4)));
+        assert!(walks.goes_again(partition));
+        assert!(!walks.goes_again(partition));
+        assert!(walks.begins(partition));
+    }
+}

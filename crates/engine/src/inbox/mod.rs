@@ -1,0 +1,10 @@
+//! Commands between processes that share a store: a process that does not own a run offers the
+//! command to the one that does, and answers its caller with what became of it (`offer.rs`); the
+//! owner decides on what was offered (`consume.rs`). What is done when is decided in the
+//! supervisor; how commands and refusals are written is in `wire.rs`.
+
+mod consume;
+mod offer;
+mod wire;
+
+pub(crate) use consume::InboxWalks;
