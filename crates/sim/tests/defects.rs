@@ -156,16 +156,28 @@ fn a_late_commit_that_is_taken_as_not_written_is_caught() {
     check(Defect::LateCommitDenied, "answered as not written");
 }
 
+/// Whether some seed shows a defect in this way.
+fn shows(defect: Defect, expected: &str) -> bool {
+    let options = Options {
+        kind: defect.kind(),
+        trace: false,
+        defect: Some(defect),
+    };
+    let mut violations = (0..1_000).filter_map(|seed| run_seed(seed, options).violation);
+    violations.any(|violation| violation.contains(expected))
+}
+
 #[test]
 fn a_repeated_command_that_is_carried_out_twice_is_caught() {
-    let shows = |seed| {
-        let options = Options {
-            kind: Defect::RepeatCommand.kind(),
-            trace: false,
-            defect: Some(Defect::RepeatCommand),
-        };
-        let violation = run_seed(seed, options).violation;
-        violation.is_some_and(|violation| violation.contains("is carried out twice"))
-    };
-    assert!((0..1_000).any(shows));
+    assert!(shows(Defect::RepeatCommand, "is carried out twice"));
+}
+
+#[test]
+fn success_that_is_answered_on_the_offer_is_caught() {
+    check(Defect::AnswerOnOffer, "is answered but not durable");
+}
+
+#[test]
+fn an_offer_that_its_record_does_not_consume_is_caught() {
+    assert!(shows(Defect::KeepOffer, "is carried out twice"));
 }

@@ -1,9 +1,12 @@
 //! Scenarios that seeds found, kept readable: each broke a rule once.
 
+use windlass_core::Digest;
 use windlass_core::command::RunCommand;
+use windlass_core::event::{Actor, RequestKey};
 use windlass_core::run::Input as RunInput;
 use windlass_orchestrator::Begin;
 use windlass_sim::harness::{ShardHarness, failure, success};
+use windlass_store::{Offer, Partition};
 
 fn harness(nodes: &str) -> ShardHarness {
     ShardHarness::new(&format!("{{\"id\":\"w\",\"nodes\":[{nodes}]}}"))
@@ -368,4 +371,48 @@ fn a_run_that_sleeps_is_wanted_when_its_child_could_not_be_started() {
     harness.shard.handle(input, harness.now);
     let effects = harness.effects();
     assert!(effects[0].starts_with("Wanted"), "{effects:?}");
+}
+
+/// The record that carries out an offered command consumes its item, and no other record does.
+#[test]
+fn an_item_is_consumed_by_the_record_that_carries_its_command_out() {
+    let mut harness = started(A);
+    harness.effects();
+    let pause = |key: &str| {
+        let actor = Actor {
+            request: Some(Box::new(RequestKey {
+                key: key.into(),
+                command: Digest::of(b"pause"),
+            })),
+            ..Actor::default()
+        };
+        RunInput::command(RunCommand::Pause, actor)
+    };
+    let consumed = |harness: &ShardHarness| harness.in_flight[0].consumed.clone();
+    let offer = Offer {
+        run: harness.run,
+        partition: Partition(0),
+        key: "command/k".into(),
+        bytes: Vec::new(),
+    };
+    assert!(harness.store.offer(offer));
+    harness.ask_for_item(pause("k"), Some("command/k"));
+    assert_eq!(harness.poll(), 1);
+    assert_eq!(consumed(&harness), ["command/k".into()]);
+    // The same request again, and one that is refused: neither consumes anything.
+    harness.ask_for_item(pause("k"), Some("command/k"));
+    harness.ask_for_item(pause("other"), Some("command/other"));
+    harness.answer();
+    let effects = harness.effects();
+    assert!(effects.contains(&"answer 1 ok".to_owned()), "{effects:?}");
+    assert!(effects.contains(&"answer 2 ok".to_owned()), "{effects:?}");
+    assert!(
+        effects
+            .iter()
+            .any(|it| it.starts_with("answer 3") && it.contains("NotNow"))
+    );
+    assert_eq!(harness.store.inbox(harness.run), []);
+    harness.command(RunCommand::Resume);
+    assert_eq!(harness.poll(), 1);
+    assert!(consumed(&harness).is_empty());
 }

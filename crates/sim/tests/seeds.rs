@@ -265,11 +265,14 @@ fn structured_worlds_have_everything() {
     assert!(imports > 5 && forks > 5 && undo_hands > 0, "{rare:?}");
 }
 
-/// Worlds of several owners do hand partitions over, lose sessions, and lose wake-ups.
+/// Worlds of several owners do hand partitions over, lose sessions, and lose wake-ups; commands
+/// go between them, and owners are lost before they have consumed what was offered.
 #[test]
 fn worlds_of_several_owners_have_everything() {
     let (mut hand_overs, mut pauses, mut forfeits, mut lost_rings) = (0, 0, 0, 0);
     let (mut crashes, mut refused, mut doubts, mut compared) = (0, 0, 0, 0);
+    let (mut offers, mut taken, mut refused_offers) = (0, 0, 0);
+    let (mut unanswered, mut passed_on) = (0, 0);
     for seed in 0..200 {
         let outcome = run_seed(seed, of(WorkloadKind::Owners));
         let counts = outcome.counts;
@@ -281,7 +284,17 @@ fn worlds_of_several_owners_have_everything() {
         refused += counts.conflicts;
         doubts += counts.doubts;
         compared += u64::from(outcome.ends.is_some());
+        offers += counts.offers;
+        taken += counts.offers_taken;
+        refused_offers += counts.offers_refused;
+        unanswered += counts.offers_unanswered;
+        passed_on += counts.offers_passed_on;
     }
+    let commands = (offers, taken, refused_offers, unanswered, passed_on);
+    assert!(
+        offers > 200 && taken > 50 && refused_offers > 50 && unanswered > 10 && passed_on > 5,
+        "{commands:?}"
+    );
     let leases = (hand_overs, pauses, forfeits, lost_rings);
     assert!(
         hand_overs > 200 && pauses > 50 && forfeits > 20 && lost_rings > 100,
