@@ -7,7 +7,7 @@
 //! looked at again when a run has left that gate.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -107,6 +107,23 @@ impl Line {
         let (_, (row, parked)) = self.first.pop_first()?;
         self.waiting -= usize::from(!parked);
         Some((row, parked))
+    }
+}
+
+/// Gates that the store has just said are full, with their limits: not asked again for the
+/// next run in line.
+#[derive(Default)]
+struct FullGates(HashSet<(Box<str>, u32)>);
+
+impl FullGates {
+    fn note(&mut self, row: &RunRow) {
+        self.0
+            .extend(row.gate.clone().map(|gate| (gate, row.limit)));
+    }
+
+    fn contains(&self, row: &RunRow) -> bool {
+        let gate = row.gate.clone().map(|gate| (gate, row.limit));
+        !self.0.is_empty() && gate.is_some_and(|gate| self.0.contains(&gate))
     }
 }
 
@@ -219,8 +236,22 @@ impl Queue {
         if line.first.is_empty() {
             return Ok(Turn::Nothing);
         }
+        let mut full = FullGates::default();
         while let Some((row, parked)) = line.pop() {
-            match engine.shared().gates.acquire(&row) {
+            let passage = match full.contains(&row) {
+                true => AcquireResult::Full,
+                false => match engine.pass(&row).await {
+                    Ok(passage) => passage,
+                    Err(error) => {
+                        line.add(row, parked);
+                        return Err(error);
+                    }
+                },
+            };
+            if passage == AcquireResult::Full && engine.shared().owned.is_shared() {
+                full.note(&row);
+            }
+            match passage {
                 AcquireResult::Free => {
                     if parked {
                         line.look_on(&row, &engine.shared().gates);

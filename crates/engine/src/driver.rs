@@ -680,7 +680,10 @@ impl Driver {
             });
         }
         let gate = gate.map(|gate| (tenant, gate));
-        self.shared.gates.went(run, gate, going);
+        let began = self.shared.gates.went(run, gate.clone(), going);
+        if let Some(gate) = gate.filter(|_| self.shared.owned.is_shared()) {
+            self.went_elsewhere(run, gate, (going, began));
+        }
     }
 
     /// Stores a checkpoint and packs the log that it stands for, off the driver's task.

@@ -165,6 +165,7 @@ impl Engine {
             local_actions: Some(Arc::new(registry.names().map(Into::into).collect())),
             worker: Arc::clone(&options.worker_name),
             limits: limits().values,
+            shared_gates: options.leases.is_some(),
             seed: options.clock.random_u64(),
             still_running_ms: crash::setting("WINDLASS_STILL_RUNNING_MS")
                 .unwrap_or(defaults.still_running_ms),
@@ -186,9 +187,12 @@ impl Engine {
         let (sleepers, asleep) = mpsc::unbounded_channel();
         let busy = Arc::new(PendingJobs::default());
         // Before anything goes on here, so that each record counts once.
-        let (gates, gates_unknown) = match store.gates().await {
-            Ok(counts) => (Gates::new(counts), None),
-            Err(error) => (Gates::default(), Some(error)),
+        let (gates, gates_unknown) = match options.leases {
+            Some(_) => (Gates::in_store(), None),
+            None => match store.gates().await {
+                Ok(counts) => (Gates::new(counts), None),
+                Err(error) => (Gates::default(), Some(error)),
+            },
         };
         let shared = Arc::new(Shared::new(
             gates,

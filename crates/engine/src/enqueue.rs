@@ -79,6 +79,7 @@ impl Enqueuer {
             blobs: prepared.blobs.iter().map(blob).collect(),
             uses: Vec::new(),
             consumed: Vec::new(),
+            releases: Vec::new(),
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) type Freed = (Option<Box<str>>, Box<str>);
 #[derive(Default)]
 pub(crate) struct Gates {
     state: Mutex<State>,
+    /// The store counts, for several processes: every run passes here.
+    counted_in_store: bool,
 }
 
 #[derive(Default)]
@@ -82,6 +84,15 @@ impl Gates {
         };
         Self {
             state: Mutex::new(state),
+            counted_in_store: false,
+        }
+    }
+
+    /// Gates that the store counts, for all processes that share it.
+    pub(crate) fn in_store() -> Self {
+        Self {
+            counted_in_store: true,
+            ..Self::default()
         }
     }
 
@@ -101,7 +112,7 @@ impl Gates {
         if let Some((tenant, gate)) = &gate {
             let count = state.gates.entry(gate.clone()).or_default();
             let more = count.hear(row);
-            let free = count.has_room();
+            let free = self.counted_in_store || count.has_room();
             count.beginning += u32::from(free);
             if more {
                 // Runs that were put aside have not seen the new limit.
@@ -118,24 +129,48 @@ impl Gates {
     /// Whether another could pass the gate of a run that has passed.
     pub(crate) fn has_room(&self, gate: &str) -> bool {
         let state = self.state();
-        state.gates.get(gate).is_some_and(Count::has_room)
+        self.counted_in_store || state.gates.get(gate).is_some_and(Count::has_room)
     }
 
-    /// A run has become active, or has ended, durably.
-    pub(crate) fn went(&self, run: RunId, gate: Option<Freed>, going: bool) {
+    /// Whether a run is being begun.
+    pub(crate) fn is_beginning(&self, run: RunId) -> bool {
+        self.state().beginning.contains_key(&run)
+    }
+
+    /// A run that was to begin found no place in the store.
+    pub(crate) fn withdraw(&self, run: RunId) {
         let mut state = self.state();
+        if let Some(gate) = state.settle(run) {
+            state.tidy(&gate.1);
+        }
+    }
+
+    /// A run has left a gate, maybe one of another process.
+    pub(crate) fn has_left(&self, gate: Freed) {
+        self.state().freed.push(gate);
+    }
+
+    /// A run has become active, or has ended, durably. Gives whether it was being begun here.
+    pub(crate) fn went(&self, run: RunId, gate: Option<Freed>, going: bool) -> bool {
+        let mut state = self.state();
+        let began = state.beginning.contains_key(&run);
         if going {
             state.settle(run);
         }
-        let Some(gate) = gate else { return };
+        let Some(gate) = gate else { return began };
+        if self.counted_in_store {
+            state.tidy(&gate.1);
+            return began;
+        }
         if state.dead.contains(&run) {
-            return;
+            return began;
         }
         if going {
             state.gates.entry(gate.1).or_default().going += 1;
         } else {
             state.leave(gate);
         }
+        began
     }
 
     /// A run is among the dead letters now; an active one gives its place up.

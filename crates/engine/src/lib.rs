@@ -46,6 +46,7 @@ mod scrub;
 mod secrecy;
 mod serve;
 mod shared;
+mod shared_gates;
 mod start;
 mod start_metadata_cache;
 mod stats;

@@ -166,6 +166,8 @@ impl Engine {
         }
         self.shared().look_at_all();
         self.tell(Message::LookAtSleepers).await;
+        // What cannot be compared now is looked at again soon.
+        let _ = self.audit_places(partition).await;
         self.consume_inbox(partition).await;
     }
 

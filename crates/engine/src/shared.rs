@@ -28,6 +28,8 @@ const WAITING_FACTOR: usize = 9;
 /// Known to an engine, its driver, its intake and its admission.
 pub(crate) struct Shared {
     pub(crate) gates: Gates,
+    /// Held while a place at a gate is taken or audited, where the store counts them.
+    pub(crate) place_audit: tokio::sync::Mutex<()>,
     /// What this engine works on.
     pub(crate) owned: Owned,
     pub(crate) event_streams: RunEventStreams,
@@ -73,6 +75,7 @@ impl Shared {
     pub(crate) fn new(gates: Gates, owned: Owned, observer: Option<Arc<dyn Observer>>) -> Self {
         Self {
             gates,
+            place_audit: tokio::sync::Mutex::default(),
             owned,
             look_at_all: AtomicBool::new(false),
             event_streams: RunEventStreams::default(),

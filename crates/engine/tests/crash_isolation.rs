@@ -347,6 +347,7 @@ async fn damaged(store: &MemoryStore, like: RunId, status: RunStatus, record: Ve
         blobs: Vec::new(),
         uses: Vec::new(),
         consumed: Vec::new(),
+        releases: Vec::new(),
     };
     store.append(vec![append]).await.remove(0).expect("stored");
     run

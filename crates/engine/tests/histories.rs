@@ -128,6 +128,7 @@ fn stored(history: &RecordedHistory) -> MemoryStore {
             blobs: blobs.collect(),
             uses: Vec::new(),
             consumed: Vec::new(),
+            releases: Vec::new(),
         };
         let answer = block_on(store.append(vec![append])).pop();
         head = answer.expect("an answer").expect("appended").head;

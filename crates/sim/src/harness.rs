@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::{Actor, Queued, RULES};
+use windlass_core::event::{Actor, ConcurrencyKey, Queued, RULES};
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{Failure, Input as RunInput, Instance, Outcome, Report, Run};
 use windlass_core::value::Payload;
@@ -33,6 +33,8 @@ pub struct ShardHarness {
     pub in_flight: Vec<Append>,
     /// How many inputs the shard took.
     pub inputs: u64,
+    /// The gate that the run is started with.
+    pub gate: Option<ConcurrencyKey>,
     next_command: u64,
 }
 
@@ -47,6 +49,7 @@ impl ShardHarness {
             store: SimStore::default(),
             in_flight: Vec::new(),
             inputs: 0,
+            gate: None,
             next_command: 0,
         }
     }
@@ -69,7 +72,7 @@ impl ShardHarness {
             depth: 0,
             origin: None,
             frozen: false,
-            gate: None,
+            gate: self.gate.clone(),
             traceparent: None,
             partition: 0,
             defaults: None,

@@ -5,9 +5,9 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_store::{
-    Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
-    Leases, Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes,
-    WorkItem, WorkKey, WorkLease, WorkQueue,
+    Bell, Error, ExpiredSession, GatePlace, ItemState, JoinedSession, LeaseAnswer, LeaseTerm,
+    LeasedItem, Leases, Listener, LiveSession, Partition, Partitions, Pending, Places, Pull,
+    SessionId, TakePlace, TakenPartition, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 use crate::EmbeddedStore;
@@ -135,6 +135,25 @@ fn remove(connection: &Connection, session: SessionId) -> Result<bool, Fault> {
     const SQL: &str = "DELETE FROM note WHERE kind = ? AND key = ?";
     let mut statement = connection.prepare_cached(SQL)?;
     Ok(statement.execute([SESSION, &session.to_string()])? == 1)
+}
+
+impl Places for EmbeddedStore {
+    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>> {
+        self.coordinator().take_places(places)
+    }
+
+    fn give_places(&self, places: Vec<GatePlace>) -> Pending<'_, Result<(), Error>> {
+        self.coordinator().give_places(places)
+    }
+
+    fn places(
+        &self,
+        partitions: &Partitions,
+        after: Option<&GatePlace>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<GatePlace>, Error>> {
+        self.coordinator().places(partitions, after, limit)
+    }
 }
 
 impl Wakes for EmbeddedStore {

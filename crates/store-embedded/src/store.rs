@@ -396,6 +396,16 @@ pub(crate) fn blocking<T: Send + 'static>(
     })
 }
 
+/// What appends release at gates, with the place of each in its batch; nothing for an engine
+/// that has its store to itself.
+fn releases(batch: &[Append]) -> Vec<(usize, RunId, Vec<Box<str>>)> {
+    let named = batch.iter().enumerate();
+    let named = named.filter(|(_, append)| !append.releases.is_empty());
+    named
+        .map(|(place, append)| (place, append.run, append.releases.clone()))
+        .collect()
+}
+
 /// The one partition of a data directory: the process that holds the directory holds it.
 pub(crate) const PARTITION: Partition = Partition(0);
 
@@ -475,12 +485,19 @@ impl Log for EmbeddedStore {
         // commit.
         let small = matches!(&*batch, [only] if only.record.len() <= SMALL_RECORD);
         let first = write_large(large);
+        let released = releases(&batch);
         let submitted = self.submit(first, small, |reply| Box::new(AppendJob::new(batch, reply)));
         Box::pin(async move {
-            match submitted {
+            let answers = match submitted {
                 Ok(submitted) => submitted.await.unwrap_or_else(|| log::abandoned(count)),
                 Err(error) => log::refuse_all(count, &AppendError::Failed(error)),
+            };
+            for (place, run, gates) in released {
+                if answers.get(place).is_some_and(Result::is_ok) {
+                    self.coordinator().release_places(run, &gates);
+                }
             }
+            answers
         })
     }
 

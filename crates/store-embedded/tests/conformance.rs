@@ -32,6 +32,11 @@ fn inbox() {
 }
 
 #[test]
+fn places() {
+    check(|open| conformance::places::all(open));
+}
+
+#[test]
 fn claim() {
     check(|open| conformance::claim::all(open));
 }

@@ -6,8 +6,9 @@
 //! ([`Queries`]), the queue of pending runs ([`Admission`]), runs that were set aside
 //! ([`DeadLetters`]), who changed what ([`Audit`]), timed starts ([`Schedules`]), starts by
 //! signed requests ([`Hooks`]), sealed secrets ([`Secrets`]), expiry ([`Retention`]) and small
-//! records of processes ([`KeyValue`]). Records and values are opaque bytes here: what they mean
-//! is the core's business, how they are kept is the backend's.
+//! records of processes ([`KeyValue`]). Between processes: partitions ([`Leases`]), places at gates
+//! ([`Places`]), wake-ups ([`Wakes`]) and the work queue ([`WorkQueue`]). Records and values are opaque
+//! bytes here: what they mean is the core's business, how they are kept is the backend's.
 //!
 //! Every method is asynchronous. A backend answers a small read before it returns; callers
 //! without a runtime use [`block_on`] or [`Wait`].
@@ -32,6 +33,7 @@ mod leases;
 mod local;
 mod log;
 mod memory;
+mod places;
 mod queries;
 mod retention;
 mod schedule;
@@ -61,6 +63,7 @@ pub use leases::{
 pub use local::LocalCoordinator;
 pub use log::Log;
 pub use memory::{AppendFault, MemoryStore};
+pub use places::{GatePlace, Places, TakePlace};
 pub use queries::Queries;
 pub use retention::{REQUEST_CLAIM, Retention, request_key};
 pub use schedule::{CatchUp, Fired, Overlap, Schedule, Schedules};
@@ -95,6 +98,7 @@ pub trait Backend:
     + KeyValue
     + Secrets
     + Leases
+    + Places
     + Wakes
     + WorkQueue
 {
@@ -115,6 +119,7 @@ impl<S> Backend for S where
         + KeyValue
         + Secrets
         + Leases
+        + Places
         + Wakes
         + WorkQueue
 {

@@ -61,6 +61,8 @@ pub struct Append {
     /// Inbox keys that this record consumes. If one of them does not wait, nothing of this
     /// append happens: another process has refused it, or a record has consumed it.
     pub consumed: Vec<Box<str>>,
+    /// Gates at which the run's place is free with this record; see [`crate::Places`].
+    pub releases: Vec<Box<str>>,
 }
 
 /// A successful append.

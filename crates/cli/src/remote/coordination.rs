@@ -2,9 +2,9 @@
 //! bells.
 
 use windlass_store::{
-    Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
-    Leases, Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes,
-    WorkItem, WorkKey, WorkLease, WorkQueue,
+    Bell, Error, ExpiredSession, GatePlace, ItemState, JoinedSession, LeaseAnswer, LeaseTerm,
+    LeasedItem, Leases, Listener, LiveSession, Partition, Partitions, Pending, Places, Pull,
+    SessionId, TakePlace, TakenPartition, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 use super::refusals::refused;
@@ -44,6 +44,25 @@ impl Leases for RemoteStore {
     }
 
     fn forget_session(&self, _: SessionId) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+}
+
+impl Places for RemoteStore {
+    fn take_places(&self, _: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>> {
+        refused()
+    }
+
+    fn give_places(&self, _: Vec<GatePlace>) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn places(
+        &self,
+        _: &Partitions,
+        _: Option<&GatePlace>,
+        _: usize,
+    ) -> Pending<'_, Result<Vec<GatePlace>, Error>> {
         refused()
     }
 }

@@ -137,9 +137,9 @@ impl Engine {
             // What cannot be read now is found at the next start.
             return Some(self.acquire(row.run, acquire_options).await.is_ok());
         }
-        match self.shared().gates.acquire(row) {
-            AcquireResult::Free => Some(self.begin_admitted(row).await),
-            AcquireResult::Full | AcquireResult::Beginning => None,
+        match self.pass(row).await {
+            Ok(AcquireResult::Free) => Some(self.begin_admitted(row).await),
+            Ok(AcquireResult::Full | AcquireResult::Beginning) | Err(_) => None,
         }
     }
 }

@@ -2,13 +2,16 @@
 //! process's, and its runs are dropped when another process works on them.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::RunId;
 use windlass_orchestrator::{Effect, ShardInput};
-use windlass_store::{Append, Error, Partition};
+use windlass_store::{Append, Error, GatePlace, Partition};
 
 use super::{Driver, StartAnswer};
+use crate::gates::Freed;
+use crate::shared_gates::{count_begun, left_gate};
 
 /// What the driver knows of partitions; nothing where it has its store to itself.
 #[derive(Default)]
@@ -117,6 +120,27 @@ impl Driver {
     pub(super) fn release(&mut self, partition: Partition, reply: oneshot::Sender<()>) {
         self.leased.releasing.push((partition, reply));
         self.release_landed();
+    }
+
+    /// A run at a gate that several processes share has begun, or has left it.
+    pub(super) fn went_elsewhere(&self, run: RunId, gate: Freed, (going, began): (bool, bool)) {
+        let store = Arc::clone(&self.workers.store);
+        match (going, self.leased.of_run.get(&run)) {
+            (false, _) => left_gate(store, Arc::clone(&self.shared), gate),
+            // A run that admission began has its place.
+            (true, Some(&partition)) if !began => {
+                let gate = gate.1;
+                count_begun(
+                    store,
+                    GatePlace {
+                        gate,
+                        run,
+                        partition,
+                    },
+                );
+            }
+            (true, _) => {}
+        }
     }
 
     /// Drops the runs of partitions that are handed over and have nothing in flight.

@@ -56,6 +56,7 @@ pub(crate) async fn forge(
             blobs: Vec::new(),
             uses: Vec::new(),
             consumed: Vec::new(),
+            releases: Vec::new(),
         };
         let answers = forged.append(vec![append]).await;
         head = answers

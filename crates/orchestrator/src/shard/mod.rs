@@ -54,6 +54,8 @@ pub struct Options {
     pub inline_steps: u64,
     /// See `inline_steps`.
     pub inline_bytes: usize,
+    /// Whether gates are counted in the store: the append that ends a run then frees its place.
+    pub shared_gates: bool,
     /// The seed of the shard's random numbers.
     pub seed: u64,
 }
@@ -115,6 +117,7 @@ impl Default for Options {
             limits: ValueLimits::DEFAULT,
             inline_steps: INLINE_STEPS,
             inline_bytes: 16 * 1024,
+            shared_gates: false,
             seed: 0,
         }
     }

@@ -6,6 +6,7 @@
 mod acquire;
 mod children;
 mod crash_policy;
+mod gates;
 mod inbox;
 mod ownership;
 mod partition;
@@ -18,6 +19,7 @@ pub use children::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildValues, ChildWork, ParentCommand, child_end,
 };
 pub use crash_policy::{CrashPolicy, CrashVerdict, SessionEnd, cause_of_crash};
+pub use gates::{PlaceAudit, audit_place};
 pub use inbox::{
     CommandItem, CommandOffer, ItemAnswer, ItemStep, KeyInLog, OfferEnd, OfferStep,
     command_item_key,

@@ -20,6 +20,7 @@ pub mod hook;
 pub mod inbox;
 pub mod key_value;
 pub mod leases;
+pub mod places;
 pub mod query;
 pub mod retention;
 pub mod schedule;
@@ -55,6 +56,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     schedule::all(open);
     hook::all(open);
     key_value::all(open);
+    places::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.
@@ -78,6 +80,7 @@ pub fn record(run: RunId, head: Head, append_id: u64, bytes: &[u8]) -> Append {
         blobs: Vec::new(),
         uses: Vec::new(),
         consumed: Vec::new(),
+        releases: Vec::new(),
     }
 }
 

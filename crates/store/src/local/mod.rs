@@ -4,6 +4,7 @@
 //! ready at once.
 
 mod bells;
+mod places;
 mod queue;
 mod sessions;
 
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bells::Bells;
+use places::PlaceTable;
 use queue::WorkTable;
 use sessions::SessionTable;
 
@@ -31,6 +33,7 @@ struct Tables {
     clock: Clock,
     sessions: SessionTable,
     work: WorkTable,
+    places: PlaceTable,
 }
 
 impl Default for LocalCoordinator {
@@ -54,6 +57,7 @@ impl LocalCoordinator {
                 clock: Arc::new(elapsed),
                 sessions,
                 work: WorkTable::default(),
+                places: PlaceTable::default(),
             }),
             bells: Bells::default(),
         }

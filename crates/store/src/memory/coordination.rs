@@ -1,9 +1,9 @@
 //! Leases, work and wake-ups in memory: those of one process, with a clock that tests give.
 
 use crate::{
-    Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
-    Leases, Listener, LiveSession, MemoryStore, Partition, Pending, Pull, SessionId,
-    TakenPartition, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
+    Bell, Error, ExpiredSession, GatePlace, ItemState, JoinedSession, LeaseAnswer, LeaseTerm,
+    LeasedItem, Leases, Listener, LiveSession, MemoryStore, Partition, Partitions, Pending, Places,
+    Pull, SessionId, TakePlace, TakenPartition, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 impl MemoryStore {
@@ -53,6 +53,25 @@ impl Leases for MemoryStore {
 
     fn forget_session(&self, session: SessionId) -> Pending<'_, Result<bool, Error>> {
         self.coordinator.forget_session(session)
+    }
+}
+
+impl Places for MemoryStore {
+    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>> {
+        self.coordinator.take_places(places)
+    }
+
+    fn give_places(&self, places: Vec<GatePlace>) -> Pending<'_, Result<(), Error>> {
+        self.coordinator.give_places(places)
+    }
+
+    fn places(
+        &self,
+        partitions: &Partitions,
+        after: Option<&GatePlace>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<GatePlace>, Error>> {
+        self.coordinator.places(partitions, after, limit)
     }
 }
 

@@ -212,7 +212,14 @@ impl State {
 impl Log for MemoryStore {
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
         let mut state = self.state();
-        let answers = batch.into_iter().map(|append| state.append_or_fail(append));
+        let answers = batch.into_iter().map(|mut append| {
+            let (run, releases) = (append.run, std::mem::take(&mut append.releases));
+            let answer = state.append_or_fail(append);
+            if answer.is_ok() {
+                self.coordinator.release_places(run, &releases);
+            }
+            answer
+        });
         Box::pin(ready(answers.collect()))
     }
 

@@ -40,6 +40,8 @@ struct State {
     expected: BTreeSet<(String, String)>,
     /// The processes in which attempts were carried out.
     processes: BTreeSet<usize>,
+    /// How many runs had an open attempt at once, at most.
+    most_runs: usize,
 }
 
 impl Stage {
@@ -77,6 +79,16 @@ impl Stage {
     /// How many attempts wait.
     pub fn waiting(&self) -> usize {
         self.state().open.len()
+    }
+
+    /// Whether an attempt of a run waits.
+    pub fn is_open(&self, run: RunId) -> bool {
+        self.state().open.keys().any(|part| part.0 == run)
+    }
+
+    /// How many runs had an open attempt at once, at most.
+    pub fn most_runs(&self) -> usize {
+        self.state().most_runs
     }
 
     /// The processes that carried attempts out.
@@ -134,7 +146,11 @@ struct Open<'s>(&'s Stage, StagedAttempt);
 
 impl<'s> Open<'s> {
     fn new(stage: &'s Stage, part: StagedAttempt) -> Self {
-        *stage.state().open.entry(part.clone()).or_default() += 1;
+        let mut state = stage.state();
+        *state.open.entry(part.clone()).or_default() += 1;
+        let runs: BTreeSet<RunId> = state.open.keys().map(|part| part.0).collect();
+        state.most_runs = state.most_runs.max(runs.len());
+        drop(state);
         stage.changed.notify_waiters();
         Self(stage, part)
     }

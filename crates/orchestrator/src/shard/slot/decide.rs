@@ -10,7 +10,7 @@ use windlass_core::run::{
 use windlass_core::{NodeStatus, RunStatus};
 
 use super::{Consequence, Slot, refused};
-use crate::row::resource_rows;
+use crate::row::{gate_name, resource_rows};
 use crate::shard::{ChildCommand, CommandId, Context, Effect};
 
 /// A run makes this many decisions before other runs have their turn.
@@ -176,6 +176,9 @@ impl Slot {
             .expect("an event that was just decided fits the state that decided it");
         if is_going(&self.run) != went {
             self.consequences.push(Consequence::ActiveChanged(!went));
+            if went && context.options.shared_gates {
+                self.releases.extend(gate_name(self.run.queued()));
+            }
         }
         if event.sets_vars() {
             self.setting_vars += 1;

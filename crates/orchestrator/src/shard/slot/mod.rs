@@ -127,6 +127,8 @@ pub(in crate::shard) struct Slot {
     items: BTreeMap<CommandId, Box<str>>,
     /// Those that the record consumes.
     consumed: Vec<Box<str>>,
+    /// The gates that the run leaves with the record.
+    releases: Vec<Box<str>>,
     record: RecordBuilder,
     consequences: Gated<Consequence>,
     blobs: Vec<Blob>,
@@ -240,6 +242,7 @@ impl Slot {
             inbox: VecDeque::new(),
             items: BTreeMap::new(),
             consumed: Vec::new(),
+            releases: Vec::new(),
             record: RecordBuilder::default(),
             consequences: Gated::default(),
             blobs: Vec::new(),
@@ -514,6 +517,7 @@ impl Slot {
             blobs: std::mem::take(&mut self.blobs),
             uses: std::mem::take(&mut self.uses),
             consumed: std::mem::take(&mut self.consumed),
+            releases: std::mem::take(&mut self.releases),
         })
     }
 
