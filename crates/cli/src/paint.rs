@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use anstyle::{AnsiColor, Style};
 use windlass_core::printable;
 use windlass_core::{NodeStatus, RunStatus};
-pub(crate) use windlass_service::glyph::node_glyph;
+pub(crate) use windlass_graph::node_glyph;
 
 /// Grey: what matters less.
 pub(crate) const DIM: Style = Style::new().dimmed();

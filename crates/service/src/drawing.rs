@@ -10,23 +10,22 @@ use windlass_core::routing::EdgeState;
 use windlass_core::run::{Loop, Run};
 use windlass_core::{NodeStatus, RunId};
 use windlass_engine::view::{self, Nodes, Overview};
+use windlass_graph::{Graph, GraphNode, node_glyph, urgency};
 use windlass_store::Wait as _;
 
 use crate::failure::{Failure, FailureKind};
-use crate::glyph::node_glyph;
-use crate::graph::{GraphDrawing, GraphNode, urgency};
 use crate::run_queries::RunQueries;
 
 /// The graph of a run.
 ///
 /// # Errors
 /// There is no such run, or it cannot be read.
-pub fn of_run(queries: &RunQueries, id: RunId, expand: bool) -> Result<GraphDrawing, Failure> {
+pub fn of_run(queries: &RunQueries, id: RunId, expand: bool) -> Result<Graph, Failure> {
     let overview = view::overview(&*queries.store, &queries.plans, id)?;
     let run = &overview.run;
     let definition: Definition = serde_json::from_slice(&text_of(queries, run)?)
         .map_err(|error| Failure::new(FailureKind::DefinitionUnreadable, error))?;
-    let mut graph = GraphDrawing::from_definition(&definition, expand);
+    let mut graph = Graph::from_definition(&definition, expand);
     for node in &mut graph.nodes {
         let Some(instance) = run.resolve(&node.id) else {
             continue;
@@ -130,7 +129,7 @@ fn tell_inside(node: &mut GraphNode, path: &str, tallies: &BTreeMap<String, Tall
 }
 
 /// A graph, for programs.
-pub fn to_json(graph: &GraphDrawing) -> Value {
+pub fn to_json(graph: &Graph) -> Value {
     let id = |index: usize| graph.nodes.get(index).map(|node| node.id.as_str());
     let nodes = graph.nodes.iter().map(|node| {
         let mut value = json!({

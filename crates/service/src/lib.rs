@@ -3,7 +3,7 @@
 //! A question about a run goes through [`RunQueries`], a command through [`command`], a start through
 //! [`launch`]. All of it knows the engine and the storage contract, and neither a backend, nor
 //! HTTP, nor the exit codes of commands: a [`Failure`] says why, and its [`FailureKind`] is mapped
-//! where it is told. [`glyph`] and [`graph`] know what a terminal can show.
+//! where it is told. How a graph is drawn is `windlass_graph`'s.
 
 pub mod catalogue;
 pub mod command;
@@ -16,8 +16,6 @@ pub mod failure;
 pub mod filter;
 pub mod forking;
 pub mod frozen;
-pub mod glyph;
-pub mod graph;
 pub mod launch;
 pub mod listing;
 pub mod members;

@@ -96,11 +96,14 @@ const DIRECTION: &[(&str, &[&str])] = &[
             "windlass-macros",
         ],
     ),
+    // It draws definitions and statuses, and knows neither a store nor the engine.
+    ("windlass-graph", &["windlass-expr", "windlass-core"]),
     (
         "windlass-service",
         &[
             "windlass-expr",
             "windlass-core",
+            "windlass-graph",
             "windlass-store",
             "windlass-orchestrator",
             "windlass-engine",
@@ -112,6 +115,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
         &[
             "windlass-expr",
             "windlass-core",
+            "windlass-graph",
             "windlass-store",
             "windlass-engine",
             "windlass-service",

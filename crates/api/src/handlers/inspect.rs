@@ -16,7 +16,7 @@ use windlass_core::{Digest, RunId};
 use windlass_engine::history::for_each_event;
 use windlass_engine::view::{self, AttemptFilter, Nodes};
 use windlass_engine::{RunEventStream, StreamItem};
-use windlass_service::graph::{DrawingFormat, RenderOptions, render};
+use windlass_graph::{Format, RenderOptions, render};
 use windlass_service::members::Members;
 use windlass_service::{Failure, FailureKind, RunQueries, drawing, export, verifying, why};
 use windlass_store::Wait as _;
@@ -139,10 +139,10 @@ async fn graph(
     let run = app.run(&caller, &path.id).await?.run;
     let (format, media) = match query.format {
         None | Some(FormatName::Json) => (None, ""),
-        Some(FormatName::Mermaid) => (Some(DrawingFormat::Mermaid), "text/plain; charset=utf-8"),
-        Some(FormatName::Dot) => (Some(DrawingFormat::Dot), "text/plain; charset=utf-8"),
-        Some(FormatName::Svg) => (Some(DrawingFormat::Svg), "image/svg+xml"),
-        Some(FormatName::Ascii) => (Some(DrawingFormat::Ascii), "text/plain; charset=utf-8"),
+        Some(FormatName::Mermaid) => (Some(Format::Mermaid), "text/plain; charset=utf-8"),
+        Some(FormatName::Dot) => (Some(Format::Dot), "text/plain; charset=utf-8"),
+        Some(FormatName::Svg) => (Some(Format::Svg), "image/svg+xml"),
+        Some(FormatName::Ascii) => (Some(Format::Ascii), "text/plain; charset=utf-8"),
     };
     let options = RenderOptions {
         width: query.width.map_or(80, Between::get),

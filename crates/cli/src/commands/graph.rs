@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use windlass_graph::{Format, Graph, RenderOptions, render};
 use windlass_service::drawing::{self, to_json};
-use windlass_service::graph::{DrawingFormat, GraphDrawing, RenderOptions, render};
 
 use crate::args::{Graph as Arguments, GraphFormat};
 use crate::definition_file;
@@ -18,7 +18,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<Exit, Fa
     let graph = if path.is_file() {
         let (name, text) = definition_file::read_graph(path)?;
         let parsed = definition_file::accept(&name, &text)?;
-        GraphDrawing::from_definition(&parsed.definition, arguments.expand)
+        Graph::from_definition(&parsed.definition, arguments.expand)
     } else {
         of_run(settings, &arguments.subject, arguments.expand)?
     };
@@ -27,10 +27,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<Exit, Fa
         return Ok(Exit::Done);
     }
     let format = match arguments.format {
-        GraphFormat::Mermaid => DrawingFormat::Mermaid,
-        GraphFormat::Dot => DrawingFormat::Dot,
-        GraphFormat::Svg => DrawingFormat::Svg,
-        GraphFormat::Ascii => DrawingFormat::Ascii,
+        GraphFormat::Mermaid => Format::Mermaid,
+        GraphFormat::Dot => Format::Dot,
+        GraphFormat::Svg => Format::Svg,
+        GraphFormat::Ascii => Format::Ascii,
     };
     let options = RenderOptions {
         width: width(&settings.output).unwrap_or(RenderOptions::default().width),
@@ -42,7 +42,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn of_run(settings: &Settings, reference: &str, expand: bool) -> Result<GraphDrawing, Failure> {
+fn of_run(settings: &Settings, reference: &str, expand: bool) -> Result<Graph, Failure> {
     let looks_like_file = reference.contains(['/', '.']);
     if looks_like_file {
         // The error of a missing file, not that of a missing run.

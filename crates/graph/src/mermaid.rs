@@ -10,9 +10,9 @@ use windlass_core::NodeStatus;
 use windlass_core::definition::When;
 
 use super::text::clean;
-use super::{GraphDrawing, GraphNode, glyph};
+use super::{Graph, GraphNode, glyph};
 
-pub(super) fn render(graph: &GraphDrawing) -> String {
+pub(super) fn render(graph: &Graph) -> String {
     let mut out = String::new();
     let title = clean(&graph.title);
     if !title.is_empty() {
@@ -42,7 +42,7 @@ struct Links {
 }
 
 /// The nodes and edges of one graph, each named by a prefix and its place.
-fn scope(graph: &GraphDrawing, prefix: &str, indent: &str, links: &mut Links, out: &mut String) {
+fn scope(graph: &Graph, prefix: &str, indent: &str, links: &mut Links, out: &mut String) {
     for (index, node) in graph.nodes.iter().enumerate() {
         let name = format!("{prefix}{index}");
         let class = node.status.map(|status| format!(":::{}", class(status)));

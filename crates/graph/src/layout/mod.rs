@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use windlass_core::definition::When;
 
-use super::GraphDrawing;
+use super::Graph;
 
 /// More slots than this for long edges would be a grey area, not a picture; edges past
 /// it are drawn directly.
@@ -71,7 +71,7 @@ pub(super) struct Segment {
 }
 
 /// Lays the graph out, or nothing if it cannot be done in the width.
-pub(super) fn layout(graph: &GraphDrawing, sizes: &Sizes) -> Option<Layout> {
+pub(super) fn layout(graph: &Graph, sizes: &Sizes) -> Option<Layout> {
     let order = topological(graph);
     let levels = levels_of(graph, &order);
     let mut builder = Builder::new(graph, sizes, levels);
@@ -82,11 +82,11 @@ pub(super) fn layout(graph: &GraphDrawing, sizes: &Sizes) -> Option<Layout> {
 }
 
 /// Each node's longest path from an entry.
-pub(super) fn levels(graph: &GraphDrawing) -> Vec<usize> {
+pub(super) fn levels(graph: &Graph) -> Vec<usize> {
     levels_of(graph, &topological(graph))
 }
 
-fn levels_of(graph: &GraphDrawing, order: &[usize]) -> Vec<usize> {
+fn levels_of(graph: &Graph, order: &[usize]) -> Vec<usize> {
     let mut outgoing = vec![Vec::new(); graph.nodes.len()];
     for edge in &graph.edges {
         let (from, to) = oriented(edge.from, edge.to, order);
@@ -118,7 +118,7 @@ fn oriented(from: usize, to: usize, order: &[usize]) -> (usize, usize) {
 
 /// Each node's place in an order in which edges point forward. Definitions that were
 /// not validated may have cycles; the first node in definition order breaks one.
-fn topological(graph: &GraphDrawing) -> Vec<usize> {
+fn topological(graph: &Graph) -> Vec<usize> {
     let count = graph.nodes.len();
     let mut outgoing = vec![Vec::new(); count];
     let mut missing = vec![0_usize; count];
@@ -171,7 +171,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &GraphDrawing, sizes: &'a Sizes, levels: Vec<usize>) -> Self {
+    fn new(graph: &Graph, sizes: &'a Sizes, levels: Vec<usize>) -> Self {
         let slots = (0..graph.nodes.len())
             .map(|node| Slot {
                 layer: levels[node],
@@ -190,7 +190,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn route(&mut self, graph: &GraphDrawing, order: &[usize]) {
+    fn route(&mut self, graph: &Graph, order: &[usize]) {
         let mut long_in: BTreeMap<(usize, u8), usize> = BTreeMap::new();
         let mut long_out = long_in.clone();
         for edge in &graph.edges {
@@ -315,7 +315,7 @@ mod tests {
     use super::super::samples;
     use super::*;
 
-    fn sizes(graph: &GraphDrawing) -> Sizes {
+    fn sizes(graph: &Graph) -> Sizes {
         Sizes {
             nodes: vec![11; graph.nodes.len()],
             labels: graph.edges.iter().map(|_| 0).collect(),
@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    fn laid_out(graph: &GraphDrawing) -> Layout {
+    fn laid_out(graph: &Graph) -> Layout {
         layout(graph, &sizes(graph)).expect("no limit to pass")
     }
 
@@ -407,7 +407,7 @@ mod tests {
         for from in 0..1000 {
             for to in [from + 1, from + 400, 999] {
                 if to < 1000 && to > from {
-                    graph.edges.push(super::super::DrawnEdge {
+                    graph.edges.push(super::super::GraphEdge {
                         from,
                         to,
                         when: When::Success,

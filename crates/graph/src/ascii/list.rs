@@ -7,21 +7,21 @@ use windlass_core::definition::When;
 
 use super::super::layout::levels;
 use super::super::text::{clean, truncate};
-use super::super::{GraphDrawing, RenderOptions, glyph};
+use super::super::{Graph, RenderOptions, glyph};
 use super::heading;
 
-pub(super) fn render(graph: &GraphDrawing, options: &RenderOptions) -> String {
+pub(super) fn render(graph: &Graph, options: &RenderOptions) -> String {
     heading(graph, options) + &lines(graph, options, 0, false)
 }
 
 /// What is inside a loop, under its name; loops inside follow where they stand.
-pub(super) fn render_body(graph: &GraphDrawing, options: &RenderOptions, depth: usize) -> String {
+pub(super) fn render_body(graph: &Graph, options: &RenderOptions, depth: usize) -> String {
     let indent = "  ".repeat(depth);
     let title = truncate(&format!("{indent}{}", clean(&graph.title)), options.width);
     format!("{title}\n{}", lines(graph, options, depth + 1, true))
 }
 
-fn lines(graph: &GraphDrawing, options: &RenderOptions, depth: usize, bodies: bool) -> String {
+fn lines(graph: &Graph, options: &RenderOptions, depth: usize, bodies: bool) -> String {
     let levels = levels(graph);
     let mut order: Vec<usize> = (0..graph.nodes.len()).collect();
     order.sort_by_key(|&node| levels[node]);

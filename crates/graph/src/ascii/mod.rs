@@ -19,7 +19,7 @@ use self::channel::Channel;
 use super::collapse::collapse;
 use super::layout::{Layout, Sizes, layout};
 use super::text::{clean, columns, truncate};
-use super::{DrawingFormat, GraphDrawing, GraphNode, RenderOptions, TooLarge, glyph};
+use super::{Format, Graph, GraphNode, RenderOptions, TooLarge, glyph};
 
 /// The most boxes that are drawn; past this, alike nodes are drawn once.
 const MAX_BOXES: usize = 300;
@@ -53,7 +53,7 @@ const COMFORTS: [Comfort; 3] = [
     },
 ];
 
-pub(super) fn render(graph: &GraphDrawing, options: &RenderOptions) -> Result<String, TooLarge> {
+pub(super) fn render(graph: &Graph, options: &RenderOptions) -> Result<String, TooLarge> {
     let mut text = picture(graph, options)?;
     for node in &graph.nodes {
         if let Some(body) = &node.body {
@@ -64,7 +64,7 @@ pub(super) fn render(graph: &GraphDrawing, options: &RenderOptions) -> Result<St
     Ok(text)
 }
 
-fn picture(graph: &GraphDrawing, options: &RenderOptions) -> Result<String, TooLarge> {
+fn picture(graph: &Graph, options: &RenderOptions) -> Result<String, TooLarge> {
     if graph.nodes.len() <= MAX_BOXES
         && let Some(picture) = boxes(graph, options)
     {
@@ -83,7 +83,7 @@ fn picture(graph: &GraphDrawing, options: &RenderOptions) -> Result<String, TooL
     };
     if shown.nodes.len() > MAX_LISTED {
         return Err(TooLarge {
-            format: DrawingFormat::Ascii,
+            format: Format::Ascii,
             nodes: shown.nodes.len(),
             limit: MAX_LISTED,
         });
@@ -92,7 +92,7 @@ fn picture(graph: &GraphDrawing, options: &RenderOptions) -> Result<String, TooL
 }
 
 /// The picture, or nothing if it cannot be drawn in the width.
-fn boxes(graph: &GraphDrawing, options: &RenderOptions) -> Option<String> {
+fn boxes(graph: &Graph, options: &RenderOptions) -> Option<String> {
     // Long edges that run together may meet where a line would suggest a way that is
     // not there; then they are tried apart.
     COMFORTS.iter().find_map(|comfort| {
@@ -129,7 +129,7 @@ impl Box {
 }
 
 struct Picture<'a> {
-    graph: &'a GraphDrawing,
+    graph: &'a Graph,
     boxes: Vec<Box>,
     labels: Vec<String>,
     layout: Layout,
@@ -137,7 +137,7 @@ struct Picture<'a> {
 
 impl<'a> Picture<'a> {
     fn new(
-        graph: &'a GraphDrawing,
+        graph: &'a Graph,
         comfort: Comfort,
         bundle: bool,
         options: &RenderOptions,
@@ -251,7 +251,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-fn heading(graph: &GraphDrawing, options: &RenderOptions) -> String {
+fn heading(graph: &Graph, options: &RenderOptions) -> String {
     match truncate(&clean(&graph.title), options.width) {
         title if title.is_empty() => title,
         title => format!("{title}\n\n"),
@@ -259,7 +259,7 @@ fn heading(graph: &GraphDrawing, options: &RenderOptions) -> String {
 }
 
 /// What the lines mean, where not all of them are plain.
-fn legend(graph: &GraphDrawing) -> String {
+fn legend(graph: &Graph) -> String {
     let has = |when| graph.edges.iter().any(|edge| edge.when == when);
     let mut parts = Vec::new();
     if has(When::Failure) {

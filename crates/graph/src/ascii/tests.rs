@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::samples;
 use super::*;
 
-fn drawn(graph: &GraphDrawing) -> String {
+fn drawn(graph: &Graph) -> String {
     render(graph, &RenderOptions::default()).expect("a picture")
 }
 
@@ -191,9 +191,9 @@ fn a_thousand_nodes_are_listed_and_a_hundred_thousand_refused() {
         detail: format!("action-{index}"),
         ..GraphNode::default()
     });
-    let graph = GraphDrawing {
+    let graph = Graph {
         nodes: nodes.collect(),
-        ..GraphDrawing::default()
+        ..Graph::default()
     };
     let error = render(&graph, &RenderOptions::default()).expect_err("too large");
     assert!(error.to_string().contains("--format dot"));
@@ -207,7 +207,7 @@ fn a_cycle_is_listed() {
 
 #[test]
 fn an_empty_graph_is_empty() {
-    assert_eq!(drawn(&GraphDrawing::default()), "");
+    assert_eq!(drawn(&Graph::default()), "");
 }
 
 /// Follows every line from its box to where it arrives, as a reader would, and compares
@@ -249,7 +249,7 @@ fn lines_lead_where_the_edges_do() {
 
 type Grid = Vec<Vec<char>>;
 
-fn trace(text: &str, graph: &GraphDrawing) -> BTreeSet<(String, String)> {
+fn trace(text: &str, graph: &Graph) -> BTreeSet<(String, String)> {
     let grid: Grid = text.lines().map(|line| line.chars().collect()).collect();
     let mut found = BTreeSet::new();
     for (row, line) in grid.iter().enumerate() {
@@ -273,7 +273,7 @@ fn at(grid: &Grid, row: usize, column: usize) -> char {
 }
 
 /// The id in the box whose lower border has the cell.
-fn box_above(grid: &Grid, row: usize, column: usize, graph: &GraphDrawing) -> Option<String> {
+fn box_above(grid: &Grid, row: usize, column: usize, graph: &Graph) -> Option<String> {
     let is_border = |column: &usize| matches!(at(grid, row, *column), '─' | '┬');
     let left = (0..=column).rev().find(|column| !is_border(column))?;
     let right = (column..).find(|column| !is_border(column))?;
@@ -293,7 +293,7 @@ fn box_above(grid: &Grid, row: usize, column: usize, graph: &GraphDrawing) -> Op
         .flatten()
 }
 
-fn id_of(inside: &str, name: Option<&str>, graph: &GraphDrawing) -> Option<String> {
+fn id_of(inside: &str, name: Option<&str>, graph: &Graph) -> Option<String> {
     let mut nodes = graph.nodes.iter();
     let node = nodes.find(|node| match &node.label {
         Some(label) => inside.contains(label.as_str()),
@@ -302,7 +302,7 @@ fn id_of(inside: &str, name: Option<&str>, graph: &GraphDrawing) -> Option<Strin
     Some(node.id.clone())
 }
 
-fn follow(grid: &Grid, row: usize, column: usize, graph: &GraphDrawing) -> BTreeSet<String> {
+fn follow(grid: &Grid, row: usize, column: usize, graph: &Graph) -> BTreeSet<String> {
     const DOWN: (i64, i64) = (1, 0);
     const LEFT: (i64, i64) = (0, -1);
     const RIGHT: (i64, i64) = (0, 1);
@@ -345,7 +345,7 @@ fn follow(grid: &Grid, row: usize, column: usize, graph: &GraphDrawing) -> BTree
 }
 
 /// The id in the box whose upper border has the cell.
-fn box_below(grid: &Grid, row: usize, column: usize, graph: &GraphDrawing) -> Option<String> {
+fn box_below(grid: &Grid, row: usize, column: usize, graph: &Graph) -> Option<String> {
     let left = (0..=column)
         .rev()
         .find(|&column| at(grid, row, column) == '┌')?;

@@ -13,7 +13,7 @@ use windlass_core::routing::EdgeState;
 use super::collapse::{collapse, furthest};
 use super::layout::{Layout, Segment, Sizes, layout};
 use super::text::{char_columns, clean, truncate};
-use super::{DrawingFormat, GraphDrawing, GraphNode, TooLarge, glyph};
+use super::{Format, Graph, GraphNode, TooLarge, glyph};
 
 /// Larger graphs are drawn with alike nodes as one.
 const MAX_NODES: usize = 2000;
@@ -28,7 +28,7 @@ const LABEL_GAP: i64 = 22;
 const MAX_LABEL: usize = 28;
 const MAX_TITLE: usize = 36;
 
-pub(super) fn render(graph: &GraphDrawing) -> Result<String, TooLarge> {
+pub(super) fn render(graph: &Graph) -> Result<String, TooLarge> {
     let mut panels = Vec::new();
     collect(graph, &mut panels)?;
     let pictures: Vec<Picture<'_>> = panels.iter().map(Panel::picture).collect();
@@ -66,7 +66,7 @@ pub(super) fn render(graph: &GraphDrawing) -> Result<String, TooLarge> {
 }
 
 /// The graph, and every body in it as a panel of its own beneath.
-fn collect<'a>(graph: &'a GraphDrawing, panels: &mut Vec<Panel<'a>>) -> Result<(), TooLarge> {
+fn collect<'a>(graph: &'a Graph, panels: &mut Vec<Panel<'a>>) -> Result<(), TooLarge> {
     panels.push(Panel::new(graph)?);
     for body in graph.nodes.iter().filter_map(|node| node.body.as_deref()) {
         collect(body, panels)?;
@@ -76,14 +76,14 @@ fn collect<'a>(graph: &'a GraphDrawing, panels: &mut Vec<Panel<'a>>) -> Result<(
 
 /// One graph with its layout.
 struct Panel<'a> {
-    graph: Cow<'a, GraphDrawing>,
+    graph: Cow<'a, Graph>,
     layout: Layout,
     boxes: Vec<Box>,
     labels: Vec<String>,
 }
 
 impl<'a> Panel<'a> {
-    fn new(graph: &'a GraphDrawing) -> Result<Self, TooLarge> {
+    fn new(graph: &'a Graph) -> Result<Self, TooLarge> {
         let collapsed = if graph.nodes.len() > MAX_NODES {
             collapse(graph)
         } else {
@@ -92,7 +92,7 @@ impl<'a> Panel<'a> {
         let graph = collapsed.map_or(Cow::Borrowed(graph), Cow::Owned);
         if graph.nodes.len() > MAX_NODES {
             return Err(TooLarge {
-                format: DrawingFormat::Svg,
+                format: Format::Svg,
                 nodes: graph.nodes.len(),
                 limit: MAX_NODES,
             });
@@ -152,7 +152,7 @@ impl Box {
 }
 
 struct Picture<'a> {
-    graph: &'a GraphDrawing,
+    graph: &'a Graph,
     layout: &'a Layout,
     boxes: &'a [Box],
     labels: &'a [String],
@@ -164,12 +164,7 @@ struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(
-        graph: &'a GraphDrawing,
-        layout: &'a Layout,
-        boxes: &'a [Box],
-        labels: &'a [String],
-    ) -> Self {
+    fn new(graph: &'a Graph, layout: &'a Layout, boxes: &'a [Box], labels: &'a [String]) -> Self {
         let mut gaps = vec![LAYER_GAP; layout.layers.len()];
         for segment in &layout.segments {
             let spread = layout.slots[segment.from].center - layout.slots[segment.to].center;
@@ -591,7 +586,7 @@ mod tests {
 
     #[test]
     fn an_empty_graph_is_a_picture_too() {
-        let svg = render(&GraphDrawing::default()).expect("a picture");
+        let svg = render(&Graph::default()).expect("a picture");
         assert!(svg.ends_with("</svg>\n"));
     }
 }

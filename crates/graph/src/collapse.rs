@@ -12,7 +12,7 @@ use windlass_core::definition::When;
 use windlass_core::routing::EdgeState;
 
 use super::layout::levels;
-use super::{DrawnEdge, GraphDrawing, GraphNode, glyph};
+use super::{Graph, GraphEdge, GraphNode, glyph};
 
 /// Smaller groups are drawn as they are.
 const SMALLEST: usize = 3;
@@ -25,7 +25,7 @@ const ROUNDS: usize = 24;
 type Neighbour<'a> = (u8, Option<&'a str>, usize);
 
 /// The graph with each group of alike nodes as one node, or nothing if there is none.
-pub(super) fn collapse(graph: &GraphDrawing) -> Option<GraphDrawing> {
+pub(super) fn collapse(graph: &Graph) -> Option<Graph> {
     let classes = classes(graph);
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (node, &class) in classes.iter().enumerate() {
@@ -49,14 +49,14 @@ pub(super) fn collapse(graph: &GraphDrawing) -> Option<GraphDrawing> {
             place[node] = place[first];
         }
     }
-    Some(GraphDrawing {
+    Some(Graph {
         title: graph.title.clone(),
         nodes,
         edges: edges(graph, &place),
     })
 }
 
-fn classes(graph: &GraphDrawing) -> Vec<usize> {
+fn classes(graph: &Graph) -> Vec<usize> {
     let levels = levels(graph);
     let mut classes = number(
         graph
@@ -108,7 +108,7 @@ fn rank(when: When) -> u8 {
     }
 }
 
-fn summary(graph: &GraphDrawing, group: &[usize]) -> GraphNode {
+fn summary(graph: &Graph, group: &[usize]) -> GraphNode {
     let members: Vec<&GraphNode> = group.iter().map(|&node| &graph.nodes[node]).collect();
     let first = members[0];
     let name = match shared_prefix(members.iter().map(|node| node.title())) {
@@ -164,9 +164,9 @@ pub fn urgency(status: NodeStatus) -> u8 {
 }
 
 /// Each distinct edge once; its state is the furthest of those it stands for.
-fn edges(graph: &GraphDrawing, place: &[usize]) -> Vec<DrawnEdge> {
+fn edges(graph: &Graph, place: &[usize]) -> Vec<GraphEdge> {
     let mut known: HashMap<(usize, usize, When, Option<&str>), usize> = HashMap::new();
-    let mut list: Vec<DrawnEdge> = Vec::new();
+    let mut list: Vec<GraphEdge> = Vec::new();
     for edge in &graph.edges {
         let (from, to) = (place[edge.from], place[edge.to]);
         let next = list.len();
@@ -174,7 +174,7 @@ fn edges(graph: &GraphDrawing, place: &[usize]) -> Vec<DrawnEdge> {
             .entry((from, to, edge.when, edge.label.as_deref()))
             .or_insert(next);
         if index == next {
-            list.push(DrawnEdge {
+            list.push(GraphEdge {
                 from,
                 to,
                 ..edge.clone()

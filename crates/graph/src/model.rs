@@ -1,38 +1,20 @@
-//! Pictures of a workflow's graph: Mermaid, Graphviz, SVG and text.
-//!
-//! Pure functions over a small model of their own, so that a definition on disk and a
-//! run on a server are drawn by the same code. Nothing here reads a file or a store.
-
-mod ascii;
-mod collapse;
-mod dot;
-mod layout;
-mod mermaid;
-mod svg;
-mod text;
-
-#[cfg(test)]
-mod samples;
+//! What is drawn: nodes, edges, and what is inside loops; made from a definition.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 
 use windlass_core::NodeStatus;
 use windlass_core::definition::{Body, Definition, Node, When};
 use windlass_core::routing::EdgeState;
 
-use crate::glyph::node_glyph as glyph;
-pub use collapse::urgency;
-
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GraphDrawing {
+pub struct Graph {
     /// Above the picture.
     pub title: String,
     /// In the order of the definition.
     pub nodes: Vec<GraphNode>,
     /// In the order of the plan: edge `i` here is edge `i` of a run.
-    pub edges: Vec<DrawnEdge>,
+    pub edges: Vec<GraphEdge>,
 }
 
 /// A box.
@@ -51,12 +33,12 @@ pub struct GraphNode {
     /// In a run, how far a loop is, or how the instances of a body's node stand.
     pub tally: Option<String>,
     /// What is inside a loop, where that is drawn.
-    pub body: Option<Box<GraphDrawing>>,
+    pub body: Option<Box<Graph>>,
 }
 
 /// An arrow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DrawnEdge {
+pub struct GraphEdge {
     /// Index of the node it leaves.
     pub from: usize,
     /// Index of the node it reaches.
@@ -69,100 +51,7 @@ pub struct DrawnEdge {
     pub state: Option<EdgeState>,
 }
 
-/// How the picture is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DrawingFormat {
-    /// A flowchart for Markdown.
-    Mermaid,
-    /// For Graphviz.
-    Dot,
-    /// A picture that stands alone.
-    Svg,
-    /// Boxes in a terminal.
-    Ascii,
-}
-
-impl DrawingFormat {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Mermaid => "mermaid",
-            Self::Dot => "dot",
-            Self::Svg => "svg",
-            Self::Ascii => "ascii",
-        }
-    }
-}
-
-/// What a terminal can show; the other formats do not ask.
-#[derive(Clone, Copy, Debug)]
-pub struct RenderOptions {
-    /// Columns.
-    pub width: usize,
-    /// Whether escape sequences for colour are written.
-    pub color: bool,
-}
-
-impl Default for RenderOptions {
-    fn default() -> Self {
-        Self {
-            width: 80,
-            color: false,
-        }
-    }
-}
-
-/// The graph has more nodes than the format can show, even with equal ones drawn once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge {
-    format: DrawingFormat,
-    nodes: usize,
-    limit: usize,
-}
-
-impl fmt::Display for TooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the graph has {} nodes, and {} draws at most {}; use --format dot, which Graphviz \
-             lays out (`sfdp -Tsvg` for graphs of this size)",
-            self.nodes,
-            self.format.name(),
-            self.limit
-        )
-    }
-}
-
-impl std::error::Error for TooLarge {}
-
-/// The most nodes in one picture, with those inside loops: a larger picture cannot be read.
-const MAX_EXPANDED: usize = 2000;
-
-/// Draws the graph.
-///
-/// # Errors
-/// The graph is too large for the format; the message says what to use instead.
-pub fn render(
-    graph: &GraphDrawing,
-    format: DrawingFormat,
-    options: &RenderOptions,
-) -> Result<String, TooLarge> {
-    let nodes = graph.total();
-    if format != DrawingFormat::Dot && nodes > graph.nodes.len() && nodes > MAX_EXPANDED {
-        return Err(TooLarge {
-            format,
-            nodes,
-            limit: MAX_EXPANDED,
-        });
-    }
-    match format {
-        DrawingFormat::Mermaid => Ok(mermaid::render(graph)),
-        DrawingFormat::Dot => Ok(dot::render(graph)),
-        DrawingFormat::Svg => svg::render(graph),
-        DrawingFormat::Ascii => ascii::render(graph, options),
-    }
-}
-
-impl GraphDrawing {
+impl Graph {
     /// The graph of a definition; with `expand`, also what is inside its loops.
     /// References that lead nowhere are left out: the validation names them.
     pub fn from_definition(definition: &Definition, expand: bool) -> Self {
@@ -195,7 +84,7 @@ impl GraphDrawing {
     }
 
     /// Nodes here and in all bodies that are drawn.
-    fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         let bodies = self.nodes.iter().filter_map(|node| node.body.as_deref());
         self.nodes.len() + bodies.map(Self::total).sum::<usize>()
     }
@@ -215,18 +104,18 @@ impl GraphNode {
             tally: None,
             body: body.map(|body| {
                 let title = format!("{path}: {}", detail(node));
-                Box::new(GraphDrawing::from_nodes(title, &path, &body.nodes, expand))
+                Box::new(Graph::from_nodes(title, &path, &body.nodes, expand))
             }),
         }
     }
 
     /// What people call it.
-    fn title(&self) -> &str {
+    pub(crate) fn title(&self) -> &str {
         self.label.as_deref().unwrap_or(&self.id)
     }
 
     /// What stands under its name: the id if the name is not it, and what it does.
-    fn subtitle(&self) -> String {
+    pub(crate) fn subtitle(&self) -> String {
         let mut parts = Vec::new();
         if self.label.as_deref().is_some_and(|label| label != self.id) {
             parts.push(self.id.clone());
@@ -242,9 +131,9 @@ impl GraphNode {
     }
 }
 
-impl DrawnEdge {
+impl GraphEdge {
     /// What stands beside it in formats that cannot draw the difference.
-    fn words(&self) -> Option<String> {
+    pub(crate) fn words(&self) -> Option<String> {
         let when = match self.when {
             When::Success => None,
             When::Failure => Some("failure"),
@@ -297,7 +186,7 @@ fn nodes(count: usize) -> String {
 /// Gathers edges from the four places a definition may write them.
 struct Edges<'a> {
     places: BTreeMap<&'a str, usize>,
-    list: Vec<DrawnEdge>,
+    list: Vec<GraphEdge>,
 }
 
 impl Edges<'_> {
@@ -338,7 +227,7 @@ impl Edges<'_> {
 
     fn push(&mut self, from: Option<usize>, to: Option<usize>, when: When, label: Option<String>) {
         if let (Some(from), Some(to)) = (from, to) {
-            self.list.push(DrawnEdge {
+            self.list.push(GraphEdge {
                 from,
                 to,
                 when,
@@ -349,7 +238,7 @@ impl Edges<'_> {
     }
 
     /// Sorted by source; `edges` and `dependsOn` that say the same are one edge.
-    fn finish(mut self) -> Vec<DrawnEdge> {
+    fn finish(mut self) -> Vec<GraphEdge> {
         self.list.sort_by_key(|edge| edge.from);
         let mut seen = HashSet::new();
         self.list.retain(|edge| {
@@ -364,12 +253,12 @@ impl Edges<'_> {
 mod tests {
     use super::*;
 
-    fn graph(definition: &str) -> GraphDrawing {
+    fn graph(definition: &str) -> Graph {
         let definition: Definition = serde_json::from_str(definition).expect("a definition");
-        GraphDrawing::from_definition(&definition, false)
+        Graph::from_definition(&definition, false)
     }
 
-    fn edges(graph: &GraphDrawing) -> Vec<String> {
+    fn edges(graph: &Graph) -> Vec<String> {
         graph
             .edges
             .iter()
@@ -442,39 +331,5 @@ mod tests {
             .map(|edge| (edge.from, edge.to, edge.when))
             .collect();
         assert_eq!(drawn, planned);
-    }
-
-    #[test]
-    fn every_format_is_the_same_each_time_and_survives_hostile_text() {
-        let graph = samples::hostile();
-        for format in [
-            DrawingFormat::Mermaid,
-            DrawingFormat::Dot,
-            DrawingFormat::Svg,
-            DrawingFormat::Ascii,
-        ] {
-            let first = render(&graph, format, &RenderOptions::default()).expect("a picture");
-            let second = render(&graph, format, &RenderOptions::default()).expect("a picture");
-            assert_eq!(first, second);
-            assert!(
-                !first.contains(|character: char| character.is_control() && character != '\n'),
-                "{} lets a control character through",
-                format.name()
-            );
-        }
-    }
-
-    #[test]
-    fn too_large_says_what_to_use_instead() {
-        let error = TooLarge {
-            format: DrawingFormat::Svg,
-            nodes: 5000,
-            limit: 2000,
-        };
-        assert_eq!(
-            error.to_string(),
-            "the graph has 5000 nodes, and svg draws at most 2000; use --format dot, which \
-             Graphviz lays out (`sfdp -Tsvg` for graphs of this size)"
-        );
     }
 }

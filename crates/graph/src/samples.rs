@@ -4,14 +4,14 @@ use windlass_core::NodeStatus;
 use windlass_core::definition::When;
 use windlass_core::routing::EdgeState;
 
-use super::{DrawnEdge, GraphDrawing, GraphNode};
+use super::{Graph, GraphEdge, GraphNode};
 
 /// A graph from lines of nodes (`id` or `id action`) and edges (`a > b`, `a ! b` after
 /// a failure, `a * b` always, each with an optional `: label`).
-pub(super) fn graph(title: &str, lines: &str) -> GraphDrawing {
-    let mut graph = GraphDrawing {
+pub(super) fn graph(title: &str, lines: &str) -> Graph {
+    let mut graph = Graph {
         title: title.to_owned(),
-        ..GraphDrawing::default()
+        ..Graph::default()
     };
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (line, label) = match line.split_once(": ") {
@@ -33,7 +33,7 @@ pub(super) fn graph(title: &str, lines: &str) -> GraphDrawing {
             }
         };
         let place = |id: &str| graph.nodes.iter().position(|node| node.id == id);
-        graph.edges.push(DrawnEdge {
+        graph.edges.push(GraphEdge {
             from: place(words[0]).expect("a node"),
             to: place(words[2]).expect("a node"),
             when,
@@ -44,14 +44,14 @@ pub(super) fn graph(title: &str, lines: &str) -> GraphDrawing {
     graph
 }
 
-pub(super) fn chain() -> GraphDrawing {
+pub(super) fn chain() -> Graph {
     graph(
         "chain",
         "fetch http.request\ntransform core.script\nstore http.request\nfetch > transform\ntransform > store",
     )
 }
 
-pub(super) fn diamond() -> GraphDrawing {
+pub(super) fn diamond() -> Graph {
     graph(
         "diamond",
         "fetch http.request\nleft core.script\nright core.echo\njoin core.echo
@@ -59,7 +59,7 @@ pub(super) fn diamond() -> GraphDrawing {
     )
 }
 
-pub(super) fn grid() -> GraphDrawing {
+pub(super) fn grid() -> Graph {
     let mut lines = String::from("start core.echo\n");
     for layer in ["a", "b"] {
         for index in 1..=3 {
@@ -79,7 +79,7 @@ pub(super) fn grid() -> GraphDrawing {
     graph("three by three", &lines)
 }
 
-pub(super) fn switch() -> GraphDrawing {
+pub(super) fn switch() -> Graph {
     graph(
         "orders",
         "classify core.script\neurope http.request\namericas http.request\nelsewhere core.fail\nship core.echo
@@ -89,7 +89,7 @@ pub(super) fn switch() -> GraphDrawing {
 }
 
 /// A payment with routes for failures, as a run that failed in the middle.
-pub(super) fn payment() -> GraphDrawing {
+pub(super) fn payment() -> Graph {
     let mut graph = graph(
         "Take a payment",
         "validate core.script\nreserve http.request\ncharge http.request\nship http.request\nreceipt email.send
@@ -132,7 +132,7 @@ pub(super) fn payment() -> GraphDrawing {
 }
 
 /// One node, so many that do the same, and one after them.
-pub(super) fn fan(count: usize) -> GraphDrawing {
+pub(super) fn fan(count: usize) -> Graph {
     let mut lines = String::from("split core.echo\n");
     for index in 0..count {
         lines += &format!("work-{index} http.request\n");
@@ -145,7 +145,7 @@ pub(super) fn fan(count: usize) -> GraphDrawing {
 }
 
 /// As a fan, in two stages.
-pub(super) fn stages(count: usize) -> GraphDrawing {
+pub(super) fn stages(count: usize) -> Graph {
     let mut lines = String::from("split core.echo\n");
     for index in 0..count {
         lines += &format!("fetch-{index} http.request\nstore-{index} core.echo\n");
@@ -159,7 +159,7 @@ pub(super) fn stages(count: usize) -> GraphDrawing {
 }
 
 /// A graph of nodes that all differ, each with up to three edges from earlier ones.
-pub(super) fn tangle(count: usize, seed: u64) -> GraphDrawing {
+pub(super) fn tangle(count: usize, seed: u64) -> Graph {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     let mut next = |bound: usize| {
         state = state
@@ -167,9 +167,9 @@ pub(super) fn tangle(count: usize, seed: u64) -> GraphDrawing {
             .wrapping_add(1);
         (state >> 33) as usize % bound
     };
-    let mut graph = GraphDrawing {
+    let mut graph = Graph {
         title: "tangle".to_owned(),
-        ..GraphDrawing::default()
+        ..Graph::default()
     };
     for index in 0..count {
         graph.nodes.push(GraphNode {
@@ -186,7 +186,7 @@ pub(super) fn tangle(count: usize, seed: u64) -> GraphDrawing {
         for from in chosen {
             let when = [When::Success, When::Success, When::Failure, When::Always][next(4)];
             let label = (next(5) == 0).then(|| format!("case {index}"));
-            graph.edges.push(DrawnEdge {
+            graph.edges.push(GraphEdge {
                 from,
                 to: index,
                 when,
@@ -199,7 +199,7 @@ pub(super) fn tangle(count: usize, seed: u64) -> GraphDrawing {
 }
 
 /// Text that tries to leave its place.
-pub(super) fn hostile() -> GraphDrawing {
+pub(super) fn hostile() -> Graph {
     let labels = [
         "\"quoted\" \\ back\\\"slash",
         "line\nbreak\r\ttab\u{1b}[31m",
@@ -208,9 +208,9 @@ pub(super) fn hostile() -> GraphDrawing {
         "]] --> %% #quot; end; `code` |pipe| {brace}",
         "\u{202e}reversed\0nul ]]> <!-- &amp; '",
     ];
-    let mut graph = GraphDrawing {
+    let mut graph = Graph {
         title: labels.join(" "),
-        ..GraphDrawing::default()
+        ..Graph::default()
     };
     for (index, label) in labels.iter().enumerate() {
         graph.nodes.push(GraphNode {
@@ -222,7 +222,7 @@ pub(super) fn hostile() -> GraphDrawing {
             ..GraphNode::default()
         });
         if index > 0 {
-            graph.edges.push(DrawnEdge {
+            graph.edges.push(GraphEdge {
                 from: index / 2,
                 to: index,
                 when: [When::Success, When::Failure, When::Always][index % 3],
@@ -239,7 +239,7 @@ pub(super) fn hostile() -> GraphDrawing {
 #[test]
 #[ignore = "writes files for people to look at"]
 fn gallery() {
-    use super::{DrawingFormat, RenderOptions, render};
+    use super::{Format, RenderOptions, render};
 
     let folder = std::env::var_os("GRAPH_GALLERY").expect("GRAPH_GALLERY names a folder");
     let folder = std::path::PathBuf::from(folder);
@@ -256,12 +256,7 @@ fn gallery() {
         ("hostile", hostile()),
     ];
     for (name, graph) in samples {
-        for format in [
-            DrawingFormat::Mermaid,
-            DrawingFormat::Dot,
-            DrawingFormat::Svg,
-            DrawingFormat::Ascii,
-        ] {
+        for format in [Format::Mermaid, Format::Dot, Format::Svg, Format::Ascii] {
             let text = render(&graph, format, &RenderOptions::default()).expect("a picture");
             let file = folder.join(format!("{name}.{}", format.name()));
             std::fs::write(file, text).expect("the folder can be written");
@@ -270,7 +265,7 @@ fn gallery() {
 }
 
 /// A loop in a loop, drawn with what is inside.
-pub(super) fn nested() -> GraphDrawing {
+pub(super) fn nested() -> Graph {
     let text = r#"{"id": "orders", "nodes": [
         {"id": "list", "actionType": "core.echo"},
         {"id": "each", "dependsOn": ["list"], "onFailure": "sorry", "forEach": {"items": [],
@@ -280,5 +275,5 @@ pub(super) fn nested() -> GraphDrawing {
              "body": {"nodes": [{"id": "ask", "actionType": "core.echo"}]}}}]}}},
         {"id": "sorry", "actionType": "core.echo"}]}"#;
     let definition = serde_json::from_str(text).expect("a definition");
-    GraphDrawing::from_definition(&definition, true)
+    Graph::from_definition(&definition, true)
 }

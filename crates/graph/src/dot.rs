@@ -8,9 +8,9 @@ use windlass_core::definition::When;
 use windlass_core::routing::EdgeState;
 
 use super::text::clean;
-use super::{DrawnEdge, GraphDrawing, GraphNode, glyph};
+use super::{Graph, GraphEdge, GraphNode, glyph};
 
-pub(super) fn render(graph: &GraphDrawing) -> String {
+pub(super) fn render(graph: &Graph) -> String {
     let mut out = String::from("digraph {\n");
     let title = quote(&[&graph.title]);
     let _ = writeln!(
@@ -27,7 +27,7 @@ pub(super) fn render(graph: &GraphDrawing) -> String {
 
 /// The nodes and edges of one graph. A loop that is drawn is a box around its body, with
 /// the loop itself in it, so that edges have something to point at.
-fn scope(graph: &GraphDrawing, prefix: &str, indent: &str, out: &mut String) {
+fn scope(graph: &Graph, prefix: &str, indent: &str, out: &mut String) {
     for (index, node) in graph.nodes.iter().enumerate() {
         let name = format!("{prefix}{index}");
         let attributes = node_attributes(node);
@@ -63,7 +63,7 @@ fn scope(graph: &GraphDrawing, prefix: &str, indent: &str, out: &mut String) {
 }
 
 /// Nodes that no edge leads to.
-fn entries(graph: &GraphDrawing) -> impl Iterator<Item = usize> + '_ {
+fn entries(graph: &Graph) -> impl Iterator<Item = usize> + '_ {
     let reached: HashSet<usize> = graph.edges.iter().map(|edge| edge.to).collect();
     (0..graph.nodes.len()).filter(move |node| !reached.contains(node))
 }
@@ -85,7 +85,7 @@ fn node_attributes(node: &GraphNode) -> String {
     attributes
 }
 
-fn edge_attributes(edge: &DrawnEdge) -> String {
+fn edge_attributes(edge: &GraphEdge) -> String {
     let mut attributes = Vec::new();
     if let Some(words) = edge.words() {
         attributes.push(format!("label={}", quote(&[&words])));
