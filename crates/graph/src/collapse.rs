@@ -24,14 +24,35 @@ const ROUNDS: usize = 24;
 /// A neighbour, as likeness sees it.
 type Neighbour<'a> = (u8, Option<&'a str>, usize);
 
+/// A graph with alike nodes as one, and what each of its parts stands for.
+pub(super) struct Collapsed {
+    pub(super) graph: Graph,
+    /// For each node, the one that stands for it.
+    pub(super) node_of: Vec<usize>,
+    /// For each edge, the one that stands for it.
+    pub(super) edge_of: Vec<usize>,
+}
+
 /// The graph with each group of alike nodes as one node, or nothing if there is none.
 pub(super) fn collapse(graph: &Graph) -> Option<Graph> {
+    collapse_groups(graph, |group| group.len() >= SMALLEST).map(|collapsed| collapsed.graph)
+}
+
+/// The same, with the groups that `is_one` chooses as one node each.
+pub(super) fn collapse_groups(
+    graph: &Graph,
+    is_one: impl Fn(&[usize]) -> bool,
+) -> Option<Collapsed> {
     let classes = classes(graph);
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (node, &class) in classes.iter().enumerate() {
         members.entry(class).or_default().push(node);
     }
-    if members.values().all(|group| group.len() < SMALLEST) {
+    let is_one: BTreeMap<usize, bool> = members
+        .iter()
+        .map(|(&class, group)| (class, group.len() > 1 && is_one(group)))
+        .collect();
+    if !is_one.values().any(|&is_one| is_one) {
         return None;
     }
     let mut place = vec![0; graph.nodes.len()];
@@ -39,7 +60,7 @@ pub(super) fn collapse(graph: &Graph) -> Option<Graph> {
     for (node, class) in classes.iter().enumerate() {
         let group = &members[class];
         let first = group[0];
-        if group.len() < SMALLEST {
+        if !is_one[class] {
             place[node] = nodes.len();
             nodes.push(graph.nodes[node].clone());
         } else if first == node {
@@ -49,10 +70,16 @@ pub(super) fn collapse(graph: &Graph) -> Option<Graph> {
             place[node] = place[first];
         }
     }
-    Some(Graph {
-        title: graph.title.clone(),
-        nodes,
-        edges: edges(graph, &place),
+    let (edges, edge_of) = edges(graph, &place);
+    let title = graph.title.clone();
+    Some(Collapsed {
+        graph: Graph {
+            title,
+            nodes,
+            edges,
+        },
+        node_of: place,
+        edge_of,
     })
 }
 
@@ -163,8 +190,10 @@ pub fn urgency(status: NodeStatus) -> u8 {
     }
 }
 
-/// Each distinct edge once; its state is the furthest of those it stands for.
-fn edges(graph: &Graph, place: &[usize]) -> Vec<GraphEdge> {
+/// Each distinct edge once, and for each edge the one that stands for it; the state of that is
+/// the furthest of those it stands for.
+fn edges(graph: &Graph, place: &[usize]) -> (Vec<GraphEdge>, Vec<usize>) {
+    let mut edge_of = Vec::with_capacity(graph.edges.len());
     let mut known: HashMap<(usize, usize, When, Option<&str>), usize> = HashMap::new();
     let mut list: Vec<GraphEdge> = Vec::new();
     for edge in &graph.edges {
@@ -173,6 +202,7 @@ fn edges(graph: &Graph, place: &[usize]) -> Vec<GraphEdge> {
         let index = *known
             .entry((from, to, edge.when, edge.label.as_deref()))
             .or_insert(next);
+        edge_of.push(index);
         if index == next {
             list.push(GraphEdge {
                 from,
@@ -183,7 +213,7 @@ fn edges(graph: &Graph, place: &[usize]) -> Vec<GraphEdge> {
             list[index].state = furthest(list[index].state, edge.state);
         }
     }
-    list
+    (list, edge_of)
 }
 
 /// Of edges drawn as one, the state that shows: any that was taken makes it taken.

@@ -12,6 +12,7 @@ mod glyph;
 mod layout;
 mod mermaid;
 mod model;
+mod packed;
 mod svg;
 mod text;
 
@@ -22,5 +23,8 @@ pub use collapse::urgency;
 pub use format::{Format, RenderOptions, TooLarge, render};
 pub use glyph::node_glyph;
 pub use model::{Graph, GraphEdge, GraphNode};
+pub use packed::{
+    Arrows, Boxes, Frame, MAX_BOXES, PackOptions, Packed, Progression, TooManyBoxes, pack,
+};
 
 use glyph::node_glyph as glyph;

@@ -1,9 +1,10 @@
 //! What is drawn: nodes, edges, and what is inside loops; made from a definition.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use windlass_core::NodeStatus;
 use windlass_core::definition::{Body, Definition, Node, When};
+use windlass_core::plan::NodeKind;
 use windlass_core::routing::EdgeState;
 
 /// What is drawn.
@@ -55,31 +56,35 @@ impl Graph {
     /// The graph of a definition; with `expand`, also what is inside its loops.
     /// References that lead nowhere are left out: the validation names them.
     pub fn from_definition(definition: &Definition, expand: bool) -> Self {
+        let title = Self::title_of(definition);
+        Self::from_nodes(title, "", &definition.nodes, expand)
+    }
+
+    /// What people call a workflow.
+    pub(crate) fn title_of(definition: &Definition) -> String {
         let title = definition.display_name.as_ref().unwrap_or(&definition.id);
-        Self::from_nodes(title.to_string(), "", &definition.nodes, expand)
+        title.to_string()
+    }
+
+    /// The graph of these nodes alone.
+    pub(crate) fn of_nodes(nodes: &[Node]) -> Self {
+        Self::from_nodes(String::new(), "", nodes, false)
+    }
+
+    /// How many edges these nodes have.
+    pub(crate) fn count_edges(nodes: &[Node]) -> usize {
+        Edges::collect(nodes).len()
     }
 
     /// The graph of these nodes, which stand inside the loop with this path.
     fn from_nodes(title: String, inside: &str, nodes: &[Node], expand: bool) -> Self {
-        let places: BTreeMap<&str, usize> = nodes
-            .iter()
-            .enumerate()
-            .map(|(index, node)| (&*node.id, index))
-            .collect();
-        let mut edges = Edges {
-            places,
-            list: Vec::new(),
-        };
-        for (index, node) in nodes.iter().enumerate() {
-            edges.add_node(index, node);
-        }
         let shown = nodes
             .iter()
             .map(|node| GraphNode::new(node, inside, expand));
         Self {
             title,
             nodes: shown.collect(),
-            edges: edges.finish(),
+            edges: Edges::collect(nodes),
         }
     }
 
@@ -149,11 +154,30 @@ impl GraphEdge {
 }
 
 /// What a loop repeats.
-fn body(node: &Node) -> Option<&Body> {
+pub(crate) fn body(node: &Node) -> Option<&Body> {
     let each = node.for_each.as_ref().map(|each| &each.body);
     let repeat = node.while_loop.as_ref().map(|repeat| &repeat.body);
     let retry = node.retry_until.as_ref().map(|retry| &retry.body);
     each.or(repeat).or(retry)
+}
+
+/// What a node is.
+pub(crate) fn kind(node: &Node) -> NodeKind {
+    if node.for_each.is_some() {
+        NodeKind::ForEach
+    } else if node.while_loop.is_some() {
+        NodeKind::While
+    } else if node.retry_until.is_some() {
+        NodeKind::RetryUntil
+    } else if node.subworkflow.is_some() {
+        NodeKind::Subworkflow
+    } else if node.wait_for_signal.is_some() {
+        NodeKind::Signal
+    } else if node.delay.is_some() {
+        NodeKind::Delay
+    } else {
+        NodeKind::Action
+    }
 }
 
 fn detail(node: &Node) -> String {
@@ -185,11 +209,27 @@ fn nodes(count: usize) -> String {
 
 /// Gathers edges from the four places a definition may write them.
 struct Edges<'a> {
-    places: BTreeMap<&'a str, usize>,
+    places: HashMap<&'a str, usize>,
     list: Vec<GraphEdge>,
 }
 
-impl Edges<'_> {
+impl<'a> Edges<'a> {
+    fn collect(nodes: &'a [Node]) -> Vec<GraphEdge> {
+        let places: HashMap<&str, usize> = nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| (&*node.id, index))
+            .collect();
+        let mut edges = Self {
+            places,
+            list: Vec::new(),
+        };
+        for (index, node) in nodes.iter().enumerate() {
+            edges.add_node(index, node);
+        }
+        edges.finish()
+    }
+
     fn add_node(&mut self, index: usize, node: &Node) {
         for edge in &node.edges {
             let label = edge.condition.as_deref().map(str::to_owned);

@@ -54,6 +54,23 @@ pub(super) fn truncate(text: &str, limit: usize) -> String {
     cut
 }
 
+/// A guess at the width of text in a usual sans-serif face, rather too much than too
+/// little: the reader's own font decides.
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
+    let units: f64 = text
+        .chars()
+        .map(|character| match character {
+            'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|'
+            | '(' | ')' | '[' | ']' | '/' | '!' | '·' => 0.36,
+            'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 0.95,
+            'A'..='Z' | '&' | '<' | '>' | '=' | '+' | '×' => 0.72,
+            character if character.is_ascii() => 0.6,
+            character => 0.66 * char_columns(character) as f64,
+        })
+        .sum();
+    units * size
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,6 +36,7 @@ pub(super) struct Sizes {
 }
 
 /// Where everything stands. Slots `0..nodes` are the nodes; the rest carry long edges.
+#[derive(Default)]
 pub(super) struct Layout {
     pub(super) slots: Vec<Slot>,
     /// The slots of each layer, from left to right.

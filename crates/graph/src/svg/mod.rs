@@ -12,7 +12,7 @@ use windlass_core::routing::EdgeState;
 
 use super::collapse::{collapse, furthest};
 use super::layout::{Layout, Segment, Sizes, layout};
-use super::text::{char_columns, clean, truncate};
+use super::text::{clean, text_width, truncate};
 use super::{Format, Graph, GraphNode, TooLarge, glyph};
 
 /// Larger graphs are drawn with alike nodes as one.
@@ -490,23 +490,6 @@ fn label_width(label: &str) -> i64 {
     } else {
         text_width(label, 11.0) as i64 + 12
     }
-}
-
-/// A guess at the width of text in a usual sans-serif face, rather too much than too
-/// little: the reader's own font decides.
-fn text_width(text: &str, size: f64) -> f64 {
-    let units: f64 = text
-        .chars()
-        .map(|character| match character {
-            'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|'
-            | '(' | ')' | '[' | ']' | '/' | '!' | '·' => 0.36,
-            'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 0.95,
-            'A'..='Z' | '&' | '<' | '>' | '=' | '+' | '×' => 0.72,
-            character if character.is_ascii() => 0.6,
-            character => 0.66 * char_columns(character) as f64,
-        })
-        .sum();
-    units * size
 }
 
 /// Text for an element or an attribute.
