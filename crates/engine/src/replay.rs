@@ -45,10 +45,43 @@ pub(crate) trait Visitor {
         changes: &[Change],
     ) -> Result<(), Self::Error>;
 
-    /// An instance is about to be forgotten, because its iteration has ended and nothing refers
-    /// to it any more. A visitor can drop what it keeps of it, too.
+    /// An instance is about to be forgotten with the next event, because its iteration has
+    /// ended and nothing refers to it any more. A visitor can drop what it keeps of it, too.
     fn freeing(&mut self, _run: &Run, _node: Instance) -> Result<(), Self::Error> {
         Ok(())
+    }
+
+    /// Whether the state is the one that is looked for, so that the walk ends with this event.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// How far a walk goes: through this many events of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Until {
+    /// The last record.
+    pub(crate) record: u64,
+    /// How many of its events.
+    pub(crate) events: usize,
+}
+
+impl Until {
+    /// Through a whole record.
+    pub(crate) fn record(record: u64) -> Self {
+        Self {
+            record,
+            events: usize::MAX,
+        }
+    }
+
+    /// How many events of a record come before the end.
+    fn events_of(self, record: u64) -> usize {
+        match record.cmp(&self.record) {
+            std::cmp::Ordering::Less => usize::MAX,
+            std::cmp::Ordering::Equal => self.events,
+            std::cmp::Ordering::Greater => 0,
+        }
     }
 }
 
@@ -62,10 +95,10 @@ pub(crate) fn replay<V: Visitor>(
     id: RunId,
     visitor: &mut V,
 ) -> Result<LoadedRun, V::Error> {
-    replay_through(store, plans, id, u64::MAX, visitor)
+    replay_through(store, plans, id, Until::record(u64::MAX), visitor)
 }
 
-/// Folds a run's log up to a record: what comes later belongs to the next look.
+/// Folds a run's log up to an event: what comes later belongs to the next look.
 ///
 /// # Errors
 /// As for [`replay`].
@@ -73,15 +106,11 @@ pub(crate) fn replay_through<V: Visitor>(
     store: &dyn Backend,
     plans: &Plans,
     id: RunId,
-    last: u64,
+    until: Until,
     visitor: &mut V,
 ) -> Result<LoadedRun, V::Error> {
     let mut walk = Walk::new(id);
-    while walk.head.sequence < last {
-        if !walk.step(store, plans, (last, PAGE_BYTES), visitor)? {
-            break;
-        }
-    }
+    while walk.step(store, plans, (until, PAGE_BYTES), visitor)? {}
     let run = walk.run.ok_or(LoadError::NotFound(id))?;
     Ok(LoadedRun {
         run,
@@ -90,18 +119,18 @@ pub(crate) fn replay_through<V: Visitor>(
     })
 }
 
-/// Shows the events of a run's log up to a record, without the states between them.
+/// Shows the events of a run's log up to one of them, without the states between them.
 ///
 /// # Errors
 /// The log cannot be read, or the visitor ended the walk.
 pub(crate) fn scan_through<E: From<LoadError>>(
     store: &dyn Backend,
     id: RunId,
-    last: u64,
+    until: Until,
     mut visit: impl FnMut(&Event) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut sequence = 0;
-    while sequence < last {
+    while sequence < until.record {
         let page = store
             .read(id, sequence + 1, PAGE_BYTES)
             .wait()
@@ -109,11 +138,16 @@ pub(crate) fn scan_through<E: From<LoadError>>(
         if page.is_empty() {
             break;
         }
-        for record in page.into_iter().take_while(|one| one.sequence <= last) {
+        for record in page {
             sequence = record.sequence;
+            let wanted = until.events_of(sequence);
+            if wanted == 0 {
+                break;
+            }
             let transition = codec::decode(&record.bytes)
                 .map_err(|error| unreadable(id, sequence, error.to_string()))?;
-            transition.events.iter().try_for_each(&mut visit)?;
+            let events = transition.events.iter().take(wanted);
+            events.into_iter().try_for_each(&mut visit)?;
         }
     }
     Ok(())
@@ -124,6 +158,8 @@ pub(crate) struct Walk {
     id: RunId,
     run: Option<Run>,
     head: Head,
+    /// Where a visitor was done, which ends the walk for good.
+    done: Option<Until>,
 }
 
 impl Walk {
@@ -133,7 +169,18 @@ impl Walk {
             id,
             run: None,
             head: Head::NONE,
+            done: None,
         }
+    }
+
+    /// How far it has come.
+    pub(crate) fn until(&self) -> Until {
+        self.done.unwrap_or(Until::record(self.head.sequence))
+    }
+
+    /// The state that it has come to.
+    pub(crate) fn into_run(self) -> Option<Run> {
+        self.run
     }
 
     /// The state as far as the walk has come.
@@ -141,8 +188,8 @@ impl Walk {
         self.run.as_ref()
     }
 
-    /// Folds one page of records, of about this many bytes, up to a record; `false` if
-    /// there was none.
+    /// Folds one page of records, of about this many bytes, up to an event; `false` if
+    /// there was none, or nothing more is to be folded.
     ///
     /// # Errors
     /// As for [`replay`].
@@ -150,18 +197,25 @@ impl Walk {
         &mut self,
         store: &dyn Backend,
         plans: &Plans,
-        (last, page_bytes): (u64, usize),
+        (until, page_bytes): (Until, usize),
         visitor: &mut V,
     ) -> Result<bool, V::Error> {
         let id = self.id;
+        if self.done.is_some() || self.head.sequence >= until.record {
+            return Ok(false);
+        }
         let page = store
             .read(id, self.head.sequence + 1, page_bytes)
             .wait()
             .map_err(LoadError::Store)?;
         let mut changes = Vec::new();
         let any = !page.is_empty();
-        for record in page.into_iter().take_while(|one| one.sequence <= last) {
+        for record in page {
             let fault = |reason: String| unreadable(id, record.sequence, reason);
+            let wanted = until.events_of(record.sequence);
+            if wanted == 0 {
+                return Ok(false);
+            }
             let transition =
                 codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
             let state = match &mut self.run {
@@ -172,7 +226,10 @@ impl Walk {
                 record: record.sequence,
                 at: transition.at,
             };
-            for event in &transition.events {
+            for (number, event) in transition.events.iter().enumerate() {
+                for node in state.instances_to_free() {
+                    visitor.freeing(state, node)?;
+                }
                 bring_graph(store, plans, state, event)?;
                 visitor.before(state, event, place)?;
                 changes.clear();
@@ -180,8 +237,12 @@ impl Walk {
                     .apply(event, transition.at, &mut changes)
                     .map_err(|corrupt| fault(corrupt.reason))?;
                 visitor.after(state, event, place, &changes)?;
-                for node in state.instances_to_free() {
-                    visitor.freeing(state, node)?;
+                if visitor.is_done() || number + 1 == wanted {
+                    self.done = Some(Until {
+                        record: record.sequence,
+                        events: number + 1,
+                    });
+                    return Ok(false);
                 }
             }
             state.finish_record();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::num::NonZeroU64;
 
 use axum::extract::State;
 use base64::Engine as _;
@@ -238,6 +239,8 @@ pub(super) fn foreign() -> Failure {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ShowQuery {
+    /// As it was after the event at this position; as it is now, if it has had fewer events.
+    at: Option<NonZeroU64>,
     /// `actions`, `resources` and `events`, separated by commas.
     include: Option<String>,
     /// Node instances by their paths, repeated or separated by commas; `all` is every one.
@@ -280,30 +283,44 @@ fn whole(
             }
         }
     }
-    options.nodes = nodes(queries, run, &query.nodes)?;
+    if query.at.is_some() && options.resources {
+        let message = "resources are known as they are now: leave out at, or resources";
+        return Err(Failure::new(FailureKind::Usage, message));
+    }
+    options.at = query.at;
+    options.nodes = match query.at {
+        None => nodes(queries, run, &query.nodes)?,
+        Some(_) => nodes_then(&query.nodes),
+    };
     view::write(&*queries.store, &queries.plans, run, &options, out)?;
     Ok(())
 }
 
+/// The instances that are named, which must exist now.
 fn nodes(queries: &RunQueries, run: RunId, names: &[String]) -> Result<Nodes, Failure> {
-    let names = || {
-        names
-            .iter()
-            .flat_map(|text| text.split(','))
-            .filter(|it| !it.is_empty())
+    let chosen = nodes_then(names);
+    let Nodes::Only(paths) = &chosen else {
+        return Ok(chosen);
     };
-    if names().next().is_none() {
-        return Ok(Nodes::Few);
-    }
-    if names().any(|name| name == "all") {
-        return Ok(Nodes::All);
-    }
     let loaded = windlass_engine::load_latest(&*queries.store, &queries.plans, run)?;
-    let found = names().map(|name| match has_instance(&loaded.run, name) {
-        true => Ok(name.into()),
-        false => Err(no_such_node(name)),
-    });
-    Ok(Nodes::Only(
-        found.collect::<Result<BTreeSet<Box<str>>, _>>()?,
-    ))
+    match paths.iter().find(|path| !has_instance(&loaded.run, path)) {
+        Some(missing) => Err(no_such_node(missing)),
+        None => Ok(chosen),
+    }
+}
+
+/// The instances that are named, as far as they exist in the state that is shown.
+fn nodes_then(names: &[String]) -> Nodes {
+    let names = names.iter().flat_map(|text| text.split(','));
+    let names: BTreeSet<Box<str>> = names
+        .filter(|name| !name.is_empty())
+        .map(Into::into)
+        .collect();
+    if names.is_empty() {
+        Nodes::Few
+    } else if names.contains("all") {
+        Nodes::All
+    } else {
+        Nodes::Only(names)
+    }
 }

@@ -21,7 +21,7 @@ use crate::replay::{EventPosition, Visitor};
 use crate::values::stored_text;
 
 /// Why a walk ended before its log did.
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// The reader has seen what it wanted.
     Enough,
     /// The log cannot be read.
@@ -35,7 +35,7 @@ impl From<LoadError> for Ended {
 }
 
 /// Turns a log into public events.
-pub(super) struct Derive<'a, F> {
+pub(crate) struct Derive<'a, F> {
     store: &'a dyn Backend,
     visit: F,
     position: u64,
@@ -48,7 +48,7 @@ pub(super) struct Derive<'a, F> {
 
 impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
     /// After the event at this position.
-    pub(super) fn new(store: &'a dyn Backend, position: u64, visit: F) -> Self {
+    pub(crate) fn new(store: &'a dyn Backend, position: u64, visit: F) -> Self {
         Self {
             store,
             visit,
@@ -56,6 +56,11 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
             open: BTreeMap::new(),
             own: None,
         }
+    }
+
+    /// The last event that was derived.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     fn emit(&mut self, draft: Draft) -> Result<(), Ended> {

@@ -19,8 +19,8 @@ use windlass_core::{Millis, RunId};
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::replay::{Walk, replay};
-use derive::{Derive, Ended};
+use crate::replay::{Until, Walk, replay};
+pub(crate) use derive::{Derive, Ended};
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,7 +147,7 @@ impl Follow {
             events.push(Arc::new(event));
             ControlFlow::Continue(())
         });
-        let bounds = (u64::MAX, page_bytes);
+        let bounds = (Until::record(u64::MAX), page_bytes);
         let stepped = self.walk.step(store, plans, bounds, &mut derive);
         let more = match stepped {
             Ok(more) => more,

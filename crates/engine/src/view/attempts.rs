@@ -23,8 +23,8 @@ pub(super) fn write(view: &View<'_>, out: &mut dyn Write) -> Result<(), Error> {
         separator: Separator::default(),
         open: BTreeMap::new(),
     };
-    let (id, last) = (run.id(), run.records());
-    replay_through(view.store, view.plans, id, last, &mut attempts)?;
+    let (id, until) = (run.id(), view.overview.until);
+    replay_through(view.store, view.plans, id, until, &mut attempts)?;
     attempts.write_open(run)
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 
 use serde::Serialize;
@@ -17,7 +18,7 @@ use super::node::write_node;
 use super::walk::inside_loop;
 use super::{
     FEW_INSTANCES, NodeCounts, Nodes, Overview, PRETTY_NODES, Pretty, attempts, for_each_instance,
-    inside, overview,
+    inside, overview, overview_at,
 };
 use crate::Backend;
 use crate::history::for_each_event;
@@ -36,6 +37,8 @@ pub struct Options {
     pub events: bool,
     /// Which node instances.
     pub nodes: Nodes,
+    /// As it was after this event; as it is now, if none is named.
+    pub at: Option<NonZeroU64>,
     /// In the answer to a request: whether an earlier one with the same id had started it.
     pub existing: Option<bool>,
 }
@@ -108,7 +111,10 @@ pub fn write(
     options: &Options,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let overview = overview(store, plans, run)?;
+    let overview = match options.at {
+        Some(at) => overview_at(store, plans, run, at)?,
+        None => overview(store, plans, run)?,
+    };
     let undoing = undoing(&overview.run);
     let view = View {
         store,
@@ -289,7 +295,11 @@ impl View<'_> {
         out.write_all(b",\"events\":[")?;
         let mut separator = Separator::default();
         let mut result = Ok(());
+        let last = self.overview.last.unwrap_or(u64::MAX);
         for_each_event(self.store, self.plans, self.overview.run.id(), |event| {
+            if event.position > last {
+                return ControlFlow::Break(());
+            }
             result = separator
                 .next(self, out)
                 .and_then(|()| Ok(serde_json::to_writer(&mut *out, &event)?));

@@ -12,8 +12,11 @@ mod counts;
 mod json;
 mod node;
 mod pretty;
+mod progress;
 mod times;
 mod walk;
+
+use std::num::NonZeroU64;
 
 use windlass_core::RunId;
 use windlass_core::run::Run;
@@ -21,16 +24,16 @@ use windlass_core::run::Run;
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::replay::replay;
+use crate::replay::{Until, replay};
 
+use annotations::Gathered;
 pub use annotations::{Annotations, ByHand};
 pub use counts::NodeCounts;
 pub use json::{AttemptFilter, Error, Options, write};
 pub use pretty::{PRETTY_NODES, Pretty};
+pub use progress::Progress;
 pub use times::Times;
 pub use walk::{FEW_INSTANCES, Nodes, SeenInstance, for_each_instance, inside};
-
-use annotations::Gathered;
 
 /// A run read back, with the times of its nodes.
 pub struct Overview {
@@ -40,6 +43,10 @@ pub struct Overview {
     pub times: Times,
     /// What else the log says about its nodes.
     pub notes: Annotations,
+    /// The last of its events that is in it, where one was asked for.
+    last: Option<u64>,
+    /// How far its log was read.
+    until: Until,
 }
 
 /// Reads a run for looking at it.
@@ -53,5 +60,23 @@ pub fn overview(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<Overvi
         run: loaded.run,
         times: gathered.times,
         notes: gathered.notes,
+        last: None,
+        until: Until::record(loaded.head.sequence),
     })
+}
+
+/// Reads a run as it was after one of its events, by its position; as it is now, if it has had
+/// fewer.
+///
+/// # Errors
+/// There is no such run, or it cannot be read.
+pub fn overview_at(
+    store: &dyn Backend,
+    plans: &Plans,
+    run: RunId,
+    at: NonZeroU64,
+) -> Result<Overview, LoadError> {
+    let mut progress = Progress::new(run);
+    progress.read(store, plans, Some(at))?;
+    progress.into_overview().ok_or(LoadError::NotFound(run))
 }

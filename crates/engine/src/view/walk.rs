@@ -103,11 +103,11 @@ pub fn for_each_instance<E: From<LoadError>>(
     };
     if run.forgets_nothing() && !run.instances().any(|node| run.is_reused(node)) {
         // The present state knows them all, so a second one would tell nothing new.
-        scan_through(store, run.id(), run.records(), |event| {
+        scan_through(store, run.id(), overview.until, |event| {
             walk.event(run, event)
         })?;
     } else {
-        replay_through(store, plans, run.id(), run.records(), &mut walk)?;
+        replay_through(store, plans, run.id(), overview.until, &mut walk)?;
     }
     for node in run.instances() {
         if !walk.shown.contains(node) && overview.notes.is_present(run, node) {

@@ -1,0 +1,130 @@
+//! A run's state with the times of its nodes and the position of its last event, read as far
+//! as asked and further when the log has grown.
+
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
+
+use windlass_core::RunId;
+use windlass_core::event::Event;
+use windlass_core::run::{Change, Instance, Run};
+
+use super::annotations::Gathered;
+use super::{Overview, Times};
+use crate::Backend;
+use crate::history::{Derive, Ended, PublicEvent};
+use crate::load::{LoadError, PAGE_BYTES};
+use crate::plans::Plans;
+use crate::replay::{EventPosition, Until, Visitor, Walk};
+
+/// What is known of a run after the events read so far.
+pub struct Progress {
+    walk: Walk,
+    gathered: Gathered,
+    position: u64,
+}
+
+impl Progress {
+    /// Of a run whose log is not read yet.
+    pub fn new(run: RunId) -> Self {
+        Self {
+            walk: Walk::new(run),
+            gathered: Gathered::default(),
+            position: 0,
+        }
+    }
+
+    /// Reads the log to its end, or up to the event at this position. After that nothing more
+    /// is read.
+    ///
+    /// An event that people read and those that follow from the same stored event happen at
+    /// once: the state is the one after all of them, and the position that of the last.
+    ///
+    /// # Errors
+    /// The log or a value it names cannot be read.
+    pub fn read(
+        &mut self,
+        store: &dyn Backend,
+        plans: &Plans,
+        at: Option<NonZeroU64>,
+    ) -> Result<(), LoadError> {
+        let until = (Until::record(u64::MAX), PAGE_BYTES);
+        loop {
+            let ignore: Ignore = |_| ControlFlow::Continue(());
+            let mut reading = Reading {
+                derive: Derive::new(store, self.position, ignore),
+                gathered: &mut self.gathered,
+                at,
+            };
+            let more = self.walk.step(store, plans, until, &mut reading);
+            self.position = reading.derive.position();
+            match more {
+                Ok(true) => {}
+                Ok(false) | Err(Ended::Enough) => return Ok(()),
+                Err(Ended::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// The state; none before anything was read, or if there is no such run.
+    pub fn run(&self) -> Option<&Run> {
+        self.walk.run()
+    }
+
+    /// When nodes started and ended.
+    pub fn times(&self) -> &Times {
+        &self.gathered.times
+    }
+
+    /// The position of the last event that was read.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(super) fn into_overview(self) -> Option<Overview> {
+        let until = self.walk.until();
+        Some(Overview {
+            run: self.walk.into_run()?,
+            times: self.gathered.times,
+            notes: self.gathered.notes,
+            last: Some(self.position),
+            until,
+        })
+    }
+}
+
+type Ignore = fn(PublicEvent) -> ControlFlow<()>;
+
+/// Counts the events that people read, and gathers what the state does not keep.
+struct Reading<'a> {
+    derive: Derive<'a, Ignore>,
+    gathered: &'a mut Gathered,
+    at: Option<NonZeroU64>,
+}
+
+impl Visitor for Reading<'_> {
+    type Error = Ended;
+
+    fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), Ended> {
+        self.gathered.before(run, event, place)?;
+        self.derive.before(run, event, place)
+    }
+
+    fn after(
+        &mut self,
+        run: &Run,
+        event: &Event,
+        place: EventPosition,
+        changes: &[Change],
+    ) -> Result<(), Ended> {
+        self.gathered.after(run, event, place, changes)?;
+        self.derive.after(run, event, place, changes)
+    }
+
+    fn freeing(&mut self, run: &Run, node: Instance) -> Result<(), Ended> {
+        Ok(self.gathered.freeing(run, node)?)
+    }
+
+    fn is_done(&self) -> bool {
+        self.at.is_some_and(|at| self.derive.position() >= at.get())
+    }
+}
