@@ -5,10 +5,13 @@ use std::marker::PhantomData;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::{Stream, StreamExt};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::code;
 use crate::extract::Json;
@@ -66,6 +69,86 @@ impl<T> IntoResponse for RawJson<T> {
 impl<T: JsonSchema> Output for RawJson<T> {
     fn describe(operation: &mut Operation<'_>) {
         operation.answer::<T>(200, "application/json", "Done");
+    }
+}
+
+/// What tells a version of an answer from the others: the value of `ETag`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag(String);
+
+impl Tag {
+    /// The tag of an answer that follows from these parts.
+    pub(crate) fn of(parts: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        Self(format!(
+            "\"{}\"",
+            URL_SAFE_NO_PAD.encode(&hash.finalize()[..16])
+        ))
+    }
+
+    /// Whether the client has this version (RFC 9110, section 13.1.2).
+    pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
+        let values = headers.get_all(header::IF_NONE_MATCH).into_iter();
+        let known = values.filter_map(|value| value.to_str().ok());
+        let mut known = known.flat_map(|value| value.split(',')).map(str::trim);
+        known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == self.0)
+    }
+
+    pub(crate) fn header(&self) -> HeaderValue {
+        HeaderValue::from_str(&self.0).expect("Base64 in quotes is a header's value")
+    }
+}
+
+/// JSON with a tag, which a client may keep and ask about: status 304 if it has not changed.
+#[derive(Debug)]
+pub struct Tagged<T> {
+    tag: Tag,
+    body: Option<Body>,
+    schema: PhantomData<fn() -> T>,
+}
+
+impl<T> Tagged<T> {
+    /// An answer of this body, which must be JSON.
+    pub fn new(tag: Tag, body: impl Into<Body>) -> Self {
+        Self {
+            tag,
+            body: Some(body.into()),
+            schema: PhantomData,
+        }
+    }
+
+    /// The client has it.
+    pub fn unchanged(tag: Tag) -> Self {
+        Self {
+            tag,
+            body: None,
+            schema: PhantomData,
+        }
+    }
+}
+
+impl<T> IntoResponse for Tagged<T> {
+    fn into_response(self) -> Response {
+        let mut response = match self.body {
+            Some(body) => typed(StatusCode::OK, "application/json", body),
+            None => StatusCode::NOT_MODIFIED.into_response(),
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::ETAG, self.tag.header());
+        let cache = HeaderValue::from_static("private, no-cache");
+        headers.insert(header::CACHE_CONTROL, cache);
+        response
+    }
+}
+
+impl<T: JsonSchema> Output for Tagged<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer::<T>(200, "application/json", "Done");
+        operation.empty(304, "It is the one that `If-None-Match` names");
     }
 }
 

@@ -11,6 +11,7 @@ use http::request::Parts;
 use windlass_core::RunId;
 use windlass_engine::Engine;
 use windlass_service::moment::now;
+use windlass_service::progress::ProgressCache;
 use windlass_service::secrets::SecretKeys;
 use windlass_service::{Failure, RunQueries};
 use windlass_store::{AuditEntry, RunRow, TenantFilter};
@@ -22,6 +23,7 @@ use crate::extract::Peer;
 use crate::failures;
 use crate::health::Probes;
 use crate::jobs::Jobs;
+use crate::layouts::Layouts;
 use crate::route::{Input, Operation};
 use crate::written;
 
@@ -53,6 +55,8 @@ struct Inner {
     jobs: Jobs,
     secrets: Arc<SecretKeys>,
     host: Option<Arc<dyn Host>>,
+    layouts: Layouts,
+    progress: ProgressCache,
 }
 
 /// What an [`App`] is made of besides its engine.
@@ -81,6 +85,8 @@ impl App {
                 jobs: Jobs::default(),
                 secrets: options.secrets,
                 host: options.host,
+                layouts: Layouts::default(),
+                progress: ProgressCache::default(),
             }),
         }
     }
@@ -99,6 +105,15 @@ impl App {
 
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.inner.jobs
+    }
+
+    pub(crate) fn layouts(&self) -> &Layouts {
+        &self.inner.layouts
+    }
+
+    /// Runs that were looked at a moment ago.
+    pub(crate) fn progress(&self) -> &ProgressCache {
+        &self.inner.progress
     }
 
     pub(crate) fn secrets(&self) -> &SecretKeys {

@@ -90,6 +90,7 @@ mod handlers;
 pub mod health;
 mod hosts;
 mod jobs;
+mod layouts;
 mod limit;
 pub mod route;
 pub mod serve;

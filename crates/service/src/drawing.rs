@@ -74,7 +74,7 @@ fn short_tally(kind: NodeKind, cycle: &Loop) -> String {
 }
 
 /// The definition whose graph a run has now: a version, or a value of its own.
-fn text_of(queries: &RunQueries, run: &Run) -> Result<Vec<u8>, Failure> {
+pub(crate) fn text_of(queries: &RunQueries, run: &Run) -> Result<Vec<u8>, Failure> {
     if !run.is_frozen() {
         let queued = run.queued();
         let row = queries.definition_of(
@@ -92,10 +92,13 @@ fn text_of(queries: &RunQueries, run: &Run) -> Result<Vec<u8>, Failure> {
 }
 
 /// How the instances of a body's node stand.
-type Tally = BTreeMap<NodeStatus, u32>;
+pub(crate) type Tally = BTreeMap<NodeStatus, u32>;
 
 /// The tallies of everything inside loops, by the path without its iterations.
-fn tallies(queries: &RunQueries, overview: &Overview) -> Result<BTreeMap<String, Tally>, Failure> {
+pub(crate) fn tallies(
+    queries: &RunQueries,
+    overview: &Overview,
+) -> Result<BTreeMap<String, Tally>, Failure> {
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     let (store, plans) = (&*queries.store, &queries.plans);
     view::for_each_instance::<Failure>(store, plans, overview, &Nodes::All, |seen| {

@@ -7,6 +7,7 @@ mod bulk;
 mod executions;
 mod hooks;
 mod inspect;
+mod layout;
 mod resuming;
 mod schedules;
 mod secrets;
@@ -54,6 +55,7 @@ pub fn routes(gate: RequestGate, probing: Access) -> Routes<App> {
     starting::add(&mut routes);
     executions::add(&mut routes);
     inspect::add(&mut routes);
+    layout::add(&mut routes);
     acting::add(&mut routes);
     bulk::add(&mut routes);
     schedules::add(&mut routes);

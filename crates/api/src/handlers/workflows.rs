@@ -138,7 +138,7 @@ struct TenantQuery {
 }
 
 /// Looks at the definitions of the tenant that is named, if the caller may.
-fn of_tenant(queries: &RunQueries, tenant: Option<String>) -> RunQueries {
+pub(super) fn of_tenant(queries: &RunQueries, tenant: Option<String>) -> RunQueries {
     let mut queries = queries.clone();
     if let (Some(tenant), TenantFilter::Any) = (tenant, &queries.tenants) {
         queries.tenants = TenantFilter::Only(Some(tenant.into()));
