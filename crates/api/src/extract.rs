@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, RawQuery, Request, State};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, header};
@@ -260,7 +260,7 @@ macro_rules! unseen {
     )*};
 }
 
-unseen!(Peer, Correlation, Principal, HeaderMap);
+unseen!(Peer, Correlation, Principal, HeaderMap, RawQuery);
 
 impl<T> Input for State<T> {
     fn describe(_: &mut Operation<'_>) {}

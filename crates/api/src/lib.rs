@@ -92,6 +92,7 @@ mod hosts;
 mod jobs;
 mod layouts;
 mod limit;
+mod page;
 pub mod route;
 pub mod serve;
 mod spool;

@@ -21,6 +21,14 @@ impl RunId {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
+    /// The first of all ids of a moment.
+    pub fn first_of(moment: Millis) -> Self {
+        let mut bytes = [0; 16];
+        let millis = u64::try_from(moment.0).unwrap_or(0).min((1 << 48) - 1);
+        bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+        Self::from_bytes(bytes)
+    }
+
     /// The id with these 16 bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))

@@ -103,9 +103,7 @@ pub(crate) fn tallies(
     let (store, plans) = (&*queries.store, &queries.plans);
     view::for_each_instance::<Failure>(store, plans, overview, &Nodes::All, |seen| {
         if seen.path.contains('/') {
-            let parts = seen.path.split('/');
-            let names = parts.map(|part| part.split('[').next().unwrap_or(part));
-            let path = names.collect::<Vec<_>>().join("/");
+            let path = view::without_iterations(seen.path);
             let status = seen.run.node_status(seen.node);
             *tallies.entry(path).or_default().entry(status).or_default() += 1;
         }

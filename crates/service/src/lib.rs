@@ -30,6 +30,7 @@ pub mod schedules;
 pub mod secrets;
 pub mod source;
 pub mod start_body;
+pub mod statistics;
 pub mod statuses;
 pub mod text;
 pub mod verifying;

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_store::{Head, ResourceRow, RunRow};
+use windlass_store::{Head, ResourceRow, RunRow, StatusCounts, TenantFilter};
 
 use crate::codec::{self, Indexed, RUN_COLUMNS, Sum, status_code};
 use crate::damaged::{self, DamagedRows};
@@ -77,6 +77,43 @@ pub(crate) fn with_prefix(
         codec::run_id(row, 0)
     })?;
     Ok(runs.collect::<Result<_, _>>()?)
+}
+
+/// See `Queries::count_runs`: counts entries of an index, whose runs stand in the order of
+/// their times.
+pub(crate) fn count(
+    connection: &Connection,
+    tenant: &TenantFilter,
+    moments: &[Millis],
+) -> Result<Vec<StatusCounts>, Fault> {
+    let sql = match tenant {
+        TenantFilter::Any => {
+            "SELECT count(*) FROM run INDEXED BY run_by_status \
+             WHERE status = ?1 AND asleep IN (0, 1) AND run >= ?2 AND run < ?3 AND ?4 IS NULL"
+        }
+        TenantFilter::Only(_) => {
+            "SELECT count(*) FROM run INDEXED BY run_by_tenant \
+             WHERE status = ?1 AND run >= ?2 AND run < ?3 AND tenant IS ?4"
+        }
+    };
+    let tenant = match tenant {
+        TenantFilter::Any => None,
+        TenantFilter::Only(tenant) => tenant.as_deref(),
+    };
+    let transaction = connection.unchecked_transaction()?;
+    let mut statement = transaction.prepare_cached(sql)?;
+    let mut counts = Vec::new();
+    for span in moments.windows(2) {
+        let mut counted = StatusCounts::default();
+        let (from, to) = (RunId::first_of(span[0]), RunId::first_of(span[1]));
+        for status in RunStatus::ALL {
+            let wanted = params![status_code(status), from.as_bytes(), to.as_bytes(), tenant];
+            let count: i64 = statement.query_row(wanted, |row| row.get(0))?;
+            counted.add(status, u64::try_from(count).unwrap_or(0));
+        }
+        counts.push(counted);
+    }
+    Ok(counts)
 }
 
 /// The least and the greatest id whose text begins so; `None` if none can.

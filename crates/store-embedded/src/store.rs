@@ -12,7 +12,7 @@ use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
     Append, AppendError, Appended, Blob, Blobs, Checkpoint, Compacted, Damage, Error, Head, Health,
     Log, Partition, Partitions, Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow,
-    Wait as _, may_block,
+    StatusCounts, TenantFilter, Wait as _, may_block,
 };
 
 use crate::connect::{self, Layout};
@@ -619,6 +619,15 @@ impl Queries for EmbeddedStore {
     fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>> {
         let filter = filter.clone();
         self.list(move |connection, damaged_rows| page::runs(connection, damaged_rows, &filter))
+    }
+
+    fn count_runs(
+        &self,
+        tenant: &TenantFilter,
+        moments: &[Millis],
+    ) -> Pending<'_, Result<Vec<StatusCounts>, Error>> {
+        let (tenant, moments) = (tenant.clone(), moments.to_vec());
+        self.list(move |connection, _| query::count(connection, &tenant, &moments))
     }
 
     fn runs_with_prefix(

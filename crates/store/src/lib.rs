@@ -72,7 +72,7 @@ pub use tenant::TenantFilter;
 pub use types::{
     Append, AppendError, Appended, Blob, Checkpoint, Claim, Compacted, Damage, DefinitionRow,
     Error, Head, Health, InboxItem, NewDefinition, Published, Record, ResourceRow, RunFilter,
-    RunPage, RunRow, WorkflowRow, WriterId,
+    RunPage, RunRow, StatusCounts, WorkflowRow, WriterId,
 };
 pub use wakes::{Bell, Listener, Wakes};
 pub use work::{

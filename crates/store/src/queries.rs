@@ -2,7 +2,10 @@
 
 use windlass_core::{Millis, RunId};
 
-use crate::{Damage, Error, Health, Partitions, Pending, ResourceRow, RunFilter, RunPage, RunRow};
+use crate::{
+    Damage, Error, Health, Partitions, Pending, ResourceRow, RunFilter, RunPage, RunRow,
+    StatusCounts, TenantFilter,
+};
 
 /// Lists over rows that derive from the log, read on connections of their own. A damaged row
 /// is left out of every list, and the other rows are still listed.
@@ -18,6 +21,40 @@ pub trait Queries: Send + Sync + 'static {
 
     /// A page of runs, newest first.
     fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>>;
+
+    /// How many runs there are by status, for each pair of neighbouring moments: runs whose ids
+    /// were made at or after the first and before the second. The moments ascend. A backend
+    /// that can count without reading rows does.
+    fn count_runs(
+        &self,
+        tenant: &TenantFilter,
+        moments: &[Millis],
+    ) -> Pending<'_, Result<Vec<StatusCounts>, Error>> {
+        let edges: Vec<RunId> = moments.iter().copied().map(RunId::first_of).collect();
+        let mut filter = RunFilter {
+            tenant: tenant.clone(),
+            before: edges.last().copied(),
+            limit: 1000,
+            ..RunFilter::default()
+        };
+        Box::pin(async move {
+            let mut counts = vec![StatusCounts::default(); edges.len().saturating_sub(1)];
+            while filter.before.is_some() {
+                let page = self.runs(&filter).await?;
+                for row in &page.rows {
+                    let span = edges.partition_point(|edge| *edge <= row.run);
+                    let Some(span) = span.checked_sub(1) else {
+                        return Ok(counts);
+                    };
+                    if let Some(counts) = counts.get_mut(span) {
+                        counts.add(row.status, 1);
+                    }
+                }
+                filter.before = page.next;
+            }
+            Ok(counts)
+        })
+    }
 
     /// Up to `limit` runs whose id, as text, begins with `prefix` (hyphens are optional).
     fn runs_with_prefix(

@@ -295,6 +295,22 @@ pub struct RunPage {
     pub next: Option<RunId>,
 }
 
+/// How many runs have each status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatusCounts([u64; RunStatus::ALL.len()]);
+
+impl StatusCounts {
+    /// Runs with this status.
+    pub fn of(&self, status: RunStatus) -> u64 {
+        self.0[status as usize]
+    }
+
+    /// Counts so many more runs with a status.
+    pub fn add(&mut self, status: RunStatus, count: u64) {
+        self.0[status as usize] += count;
+    }
+}
+
 /// A link to something an action made in another system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceRow {

@@ -82,6 +82,11 @@ impl Principal {
         }
     }
 
+    /// Whether it may do nothing.
+    pub(crate) fn is_nobody(&self) -> bool {
+        !self.everyone && self.subject.is_empty()
+    }
+
     /// The principal that a token speaks for.
     pub(crate) fn of(subject: &str, tenant: Option<&str>, scopes: Scopes, token: &str) -> Self {
         Self {

@@ -204,6 +204,25 @@ pub(super) fn filter(queries: &RunQueries, query: &ListQuery) -> Result<RunFilte
     })
 }
 
+/// The filter of an address of the page, which may say more than which runs are meant.
+pub(crate) fn page_filter(queries: &RunQueries, query: &str) -> Result<RunFilter, Failure> {
+    const KNOWN: [&str; 5] = ["workflow", "status", "label", "from", "cursor"];
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    let pairs = pairs.filter(|(name, value)| KNOWN.contains(&&**name) && !value.is_empty());
+    let mut chosen = ListQuery::default();
+    for (name, value) in pairs {
+        let value = value.into_owned();
+        match &*name {
+            "workflow" => chosen.workflow = Some(value),
+            "status" => chosen.status.push(value),
+            "label" => chosen.label.push(value),
+            "from" => chosen.from = Some(value),
+            _ => chosen.cursor = Some(value),
+        }
+    }
+    filter(queries, &chosen)
+}
+
 /// `key=value` pairs.
 fn labels(texts: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
     let label = |text: &String| match text.split_once('=') {

@@ -14,12 +14,14 @@ mod secrets;
 mod shapes;
 mod signature;
 mod starting;
+mod statistics;
 mod workers;
 mod workflows;
 
 use serde_json::{Map, Value, json};
 use windlass_engine::limits;
 
+pub(crate) use executions::page_filter;
 pub(crate) use resuming::resume;
 
 use crate::app::App;
@@ -56,6 +58,7 @@ pub fn routes(gate: RequestGate, probing: Access) -> Routes<App> {
     executions::add(&mut routes);
     inspect::add(&mut routes);
     layout::add(&mut routes);
+    statistics::add(&mut routes);
     acting::add(&mut routes);
     bulk::add(&mut routes);
     schedules::add(&mut routes);
@@ -65,6 +68,7 @@ pub fn routes(gate: RequestGate, probing: Access) -> Routes<App> {
     actions::add(&mut routes);
     workers::add(&mut routes);
     health::add(&mut routes, probing);
+    crate::page::add(&mut routes);
     routes
 }
 

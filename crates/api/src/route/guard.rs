@@ -131,6 +131,11 @@ impl RequestGate {
         (!self.auth.is_on()).then(|| Hosts::new(options.listen, &options.allow_hosts))
     }
 
+    /// Whether requests need a token.
+    pub(super) fn asks_for_tokens(&self) -> bool {
+        self.auth.is_on()
+    }
+
     /// Whether only the owner of the process can ask.
     pub(super) fn is_owners(&self) -> bool {
         self.auth.is_owners()

@@ -95,6 +95,11 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
+    /// Whether requests need a token.
+    pub(crate) fn asks_for_tokens(&self) -> bool {
+        self.gate.asks_for_tokens()
+    }
+
     /// The OpenAPI document of what was added so far.
     pub fn document(&mut self) -> Value {
         document::whole(&mut self.generator, &self.paths)

@@ -9,6 +9,7 @@
 mod annotations;
 mod attempts;
 mod counts;
+mod durations;
 mod json;
 mod node;
 mod pretty;
@@ -29,6 +30,7 @@ use crate::replay::{Until, replay};
 use annotations::Gathered;
 pub use annotations::{Annotations, ByHand};
 pub use counts::NodeCounts;
+pub use durations::{NodeDurations, NodeFigures, percentile, without_iterations};
 pub use json::{AttemptFilter, Error, Options, write};
 pub use pretty::{PRETTY_NODES, Pretty};
 pub use progress::Progress;

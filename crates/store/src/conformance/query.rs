@@ -15,12 +15,63 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     filters_pick_rows(&open());
     a_changed_row_is_found_by_what_it_is_now(&open());
     pages_follow_each_other(&open());
+    runs_are_counted_by_status_and_time(&open());
     prefixes_find_runs(&open());
     unfinished_runs_are_walked_oldest_first(&open());
     logged_runs_need_no_row(&open());
     the_first_resource_link_wins(&open());
     rows_are_replaced(&open());
     health_says_something(&open());
+}
+
+fn runs_are_counted_by_status_and_time<S: Backend>(store: &S) {
+    let made = |at: i64, status: RunStatus, tenant: Option<&str>, asleep: bool| {
+        let random = [
+            at as u8,
+            status as u8,
+            u8::from(asleep),
+            3,
+            4,
+            5,
+            6,
+            7,
+            8,
+            9,
+        ];
+        must_start(
+            store,
+            RunRow {
+                status,
+                tenant: tenant.map(Into::into),
+                asleep,
+                ..row(RunId::new(Millis(at), random))
+            },
+        );
+    };
+    made(99, RunStatus::Failed, None, false);
+    made(100, RunStatus::Failed, None, false);
+    made(100, RunStatus::Running, None, true);
+    made(100, RunStatus::Running, Some("acme"), false);
+    made(199, RunStatus::Succeeded, Some("acme"), false);
+    made(200, RunStatus::Pending, None, false);
+    made(300, RunStatus::Cancelled, None, false);
+    let moments = [100, 200, 250, 300].map(Millis);
+    let counted = |tenant: TenantFilter| {
+        let counts = store.count_runs(&tenant, &moments).wait().unwrap();
+        let spelt = counts
+            .iter()
+            .map(|counts| RunStatus::ALL.map(|it| counts.of(it)));
+        spelt.collect::<Vec<_>>()
+    };
+    let (none, pending) = ([0; 6], [1, 0, 0, 0, 0, 0]);
+    let any = counted(TenantFilter::Any);
+    assert_eq!(any, [[0, 2, 0, 1, 1, 0], pending, none]);
+    let without = counted(TenantFilter::Only(None));
+    assert_eq!(without, [[0, 1, 0, 0, 1, 0], pending, none]);
+    let acme = counted(TenantFilter::Only(Some("acme".into())));
+    assert_eq!(acme, [[0, 1, 0, 1, 0, 0], none, none]);
+    let no_span = store.count_runs(&TenantFilter::Any, &[]).wait().unwrap();
+    assert!(no_span.is_empty());
 }
 
 fn full_row(run: RunId) -> RunRow {

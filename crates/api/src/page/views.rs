@@ -1,0 +1,233 @@
+//! The first HTML of each address, with what a person needs to see at once: lists, and a run's
+//! status and causes.
+
+use windlass_core::printable::one_line;
+use windlass_core::{RunId, RunStatus};
+use windlass_service::moment::{duration, readable};
+use windlass_service::progress::ProgressCache;
+use windlass_service::run_item::RunItem;
+use windlass_service::text::summary;
+use windlass_service::{Failure, FailureKind, RunQueries, catalogue, why};
+use windlass_store::{RunFilter, RunRow, Wait as _};
+
+use super::content::Content;
+use super::html::Text;
+use crate::handlers::page_filter;
+use windlass_engine::view::NodeCounts;
+
+/// How many rows a list has.
+const ROWS: usize = 50;
+
+/// How many nodes are named beside the sentence about a run.
+const NODES: usize = 20;
+
+/// The newest runs, of those that the address chooses.
+pub(super) fn runs(queries: &RunQueries, query: &str) -> Result<Content, Failure> {
+    let filter = page_filter(queries, query);
+    let mut body = Text::default();
+    body.markup("<h1>Runs</h1>");
+    if let Err(failure) = &filter {
+        body.markup("<p class=\"error\" role=\"alert\">")
+            .text(&failure.message)
+            .markup("</p>");
+    }
+    let filter = filter.unwrap_or_else(|_| RunFilter {
+        tenant: queries.tenants.clone(),
+        ..RunFilter::default()
+    });
+    let filter = RunFilter {
+        limit: ROWS,
+        ..filter
+    };
+    let page = queries.store.runs(&filter).wait()?;
+    if page.rows.is_empty() {
+        body.markup("<p class=\"empty\">There are no such runs. ")
+            .markup("<code>windlass run FILE</code> starts one.</p>");
+        return Ok(Content::new("Runs", body));
+    }
+    rows(&page.rows, &mut body);
+    if page.next.is_some() {
+        body.markup("<p>There are more. <code>windlass runs</code> lists them.</p>");
+    }
+    Ok(Content::new("Runs", body))
+}
+
+fn rows(rows: &[RunRow], body: &mut Text) {
+    body.markup("<table class=\"runs\"><thead><tr><th>Status</th><th>Run</th><th>Workflow</th>")
+        .markup("<th>Created</th><th>Took</th><th>Cause</th></tr></thead><tbody>");
+    for row in rows {
+        let run = row.run.to_string();
+        body.markup("<tr").attribute("data-run", &run);
+        body.attribute("data-status", row.status.as_str());
+        body.attribute("data-workflow", &row.workflow).markup(">");
+        body.cell(row.status.as_str());
+        body.markup("<td>")
+            .link("/runs/", &run, &run)
+            .markup("</td>");
+        body.markup("<td>");
+        body.link("/workflows/", &row.workflow, &row.workflow);
+        body.markup(" ").text(&format!("v{}", row.version));
+        body.markup("</td>").cell(&readable(row.created_at));
+        let took = row.started_at.zip(row.ended_at);
+        let took = took.map(|(from, to)| duration(milliseconds(from.0, to.0)));
+        body.cell(&took.unwrap_or_default());
+        let error = RunItem::from(row).error;
+        let cause = error.map(|error| match &error.message {
+            Some(message) => message.to_string(),
+            None => error.code.to_string(),
+        });
+        body.cell(&cause.unwrap_or_default()).markup("</tr>");
+    }
+    body.markup("</tbody></table>");
+}
+
+fn milliseconds(from: i64, to: i64) -> u64 {
+    u64::try_from(to.saturating_sub(from)).unwrap_or(0)
+}
+
+/// A run: how it stands, why, and its root causes.
+pub(super) fn run(
+    queries: &RunQueries,
+    runs: &ProgressCache,
+    id: &str,
+) -> Result<Content, Failure> {
+    let missing = || {
+        let message = format!("there is no run {}", one_line(id));
+        Failure::new(FailureKind::RunNotFound, message)
+    };
+    let run: RunId = id.parse().map_err(|_| missing())?;
+    let row = queries.row(run)?;
+    let mut body = Text::default();
+    heading(&row, &mut body);
+    runs.read(queries, run, |progress| {
+        let state = progress.run().expect("it was read");
+        fact("Nodes", &summary(&NodeCounts::of(state)), &mut body);
+        body.markup("</dl>");
+        if let Some(error) = state.finished().and_then(|it| it.error.as_ref()) {
+            body.markup("<h2>Why it failed</h2><p class=\"error\" role=\"alert\"><strong>")
+                .text(&error.code)
+                .markup("</strong> ")
+                .text(&error.message)
+                .markup("</p><ol class=\"causes\">");
+            for cause in &error.causes {
+                let owner = cause.execution_id.to_string();
+                body.markup("<li>").link("/runs/", &owner, &cause.node);
+                body.markup(" <strong>").text(&cause.code);
+                body.markup("</strong> ").text(&cause.message);
+                body.markup("</li>");
+            }
+            body.markup("</ol>");
+        }
+        Ok(())
+    })?;
+    let why = why::why(queries, run, None)?;
+    body.markup("<h2>How it stands</h2><p>")
+        .text(&why.reason)
+        .markup("</p><ul class=\"nodes\">");
+    for node in why.nodes.iter().take(NODES) {
+        body.markup("<li").attribute("data-node", &node.path);
+        body.attribute("data-status", node.status.as_str());
+        body.markup("><code>").text(&node.path);
+        body.markup("</code> ").text(node.status.as_str());
+        body.markup(": ").text(&node.reason).markup("</li>");
+    }
+    body.markup("</ul>");
+    let title = format!("{} · {}", row.status, row.workflow);
+    Ok(Content::new(title, body))
+}
+
+fn heading(row: &RunRow, body: &mut Text) {
+    let run = row.run.to_string();
+    body.markup("<h1").attribute("data-run", &run);
+    body.attribute("data-status", row.status.as_str());
+    body.markup(">Run <code>").text(&run);
+    body.markup("</code></h1><dl>");
+    fact("Status", row.status.as_str(), body);
+    body.markup("<dt>Workflow</dt><dd>");
+    body.link("/workflows/", &row.workflow, &row.workflow);
+    body.markup(" ").text(&format!("v{}", row.version));
+    body.markup("</dd>");
+    fact("Created", &readable(row.created_at), body);
+    if let Some(at) = row.started_at {
+        fact("Started", &readable(at), body);
+    }
+    if let Some(at) = row.ended_at.filter(|_| row.status != RunStatus::Running) {
+        fact("Ended", &readable(at), body);
+    }
+    for (key, value) in &row.labels {
+        fact("Label", &format!("{key}={value}"), body);
+    }
+    if let Some(parent) = row.parent {
+        let parent = parent.to_string();
+        body.markup("<dt>Parent</dt><dd>");
+        body.link("/runs/", &parent, &parent).markup("</dd>");
+    }
+}
+
+fn fact(name: &'static str, value: &str, body: &mut Text) {
+    body.markup("<dt>").markup(name).markup("</dt><dd>");
+    body.text(value).markup("</dd>");
+}
+
+/// The workflows.
+pub(super) fn workflows(queries: &RunQueries) -> Result<Content, Failure> {
+    let rows = queries.store.workflows(&queries.tenants).wait()?;
+    let mut body = Text::default();
+    body.markup("<h1>Workflows</h1>");
+    if rows.is_empty() {
+        body.markup("<p class=\"empty\">There are no workflows. ")
+            .markup("<code>windlass publish FILE</code> publishes one.</p>");
+        return Ok(Content::new("Workflows", body));
+    }
+    body.markup("<table class=\"workflows\"><thead><tr><th>Workflow</th><th>Name</th>")
+        .markup("<th>Version</th><th>Published</th><th>New runs</th></tr></thead><tbody>");
+    for row in rows.iter().take(1000) {
+        body.markup("<tr")
+            .attribute("data-workflow", &row.workflow)
+            .markup("><td>");
+        body.link("/workflows/", &row.workflow, &row.workflow);
+        body.markup("</td>");
+        body.cell(row.display_name.as_deref().unwrap_or_default());
+        body.cell(&row.version.to_string());
+        body.cell(&readable(row.updated_at));
+        body.cell(if row.enabled { "allowed" } else { "refused" });
+        body.markup("</tr>");
+    }
+    body.markup("</tbody></table>");
+    Ok(Content::new("Workflows", body))
+}
+
+/// One workflow: its versions and its newest runs.
+pub(super) fn workflow(queries: &RunQueries, id: &str) -> Result<Content, Failure> {
+    let versions = queries.store.versions(queries.tenant(), id).wait()?;
+    if versions.is_empty() {
+        return Err(catalogue::unknown(id));
+    }
+    let mut body = Text::default();
+    body.markup("<h1")
+        .attribute("data-workflow", id)
+        .markup(">Workflow <code>")
+        .text(id)
+        .markup("</code></h1><h2>Versions</h2><ul>");
+    for version in versions.iter().take(ROWS) {
+        body.markup("<li>").text(&format!("v{}", version.version));
+        body.markup(", published ").text(&readable(version.at));
+        body.markup("</li>");
+    }
+    body.markup("</ul><h2>Runs</h2>");
+    let filter = RunFilter {
+        tenant: queries.tenants.clone(),
+        workflow: Some(id.into()),
+        limit: ROWS,
+        ..RunFilter::default()
+    };
+    let page = queries.store.runs(&filter).wait()?;
+    if page.rows.is_empty() {
+        body.markup("<p class=\"empty\">It has no runs yet. <code>windlass start ")
+            .text(id)
+            .markup("</code> starts one.</p>");
+    } else {
+        rows(&page.rows, &mut body);
+    }
+    Ok(Content::new(one_line(id), body))
+}
