@@ -255,21 +255,28 @@ pub(crate) struct RequestInfo<'a> {
 }
 
 impl ApiError {
-    /// Writes the failure into the response that carried it.
-    pub(crate) fn write(self, asked: &RequestInfo<'_>, response: &mut Response) {
-        let mut failure = *self.0;
-        if let Some(cause) = failure.cause.take() {
+    /// Logs what broke, if something did.
+    pub(crate) fn log(&self, correlation: &str) {
+        if let Some(cause) = &self.0.cause {
             let code = cause.code.as_deref().unwrap_or("INTERNAL");
             tracing::error!(
-                correlationId = asked.correlation,
+                correlationId = correlation,
                 "a request broke: {code}: {}",
                 cause.message
             );
-            if asked.owner {
-                failure.message = cause.message;
-                failure.hint = cause.hint.or(failure.hint);
-                failure.code = cause.code.unwrap_or(failure.code);
-            }
+        }
+    }
+
+    /// Writes the failure into the response that carried it.
+    pub(crate) fn write(self, asked: &RequestInfo<'_>, response: &mut Response) {
+        self.log(asked.correlation);
+        let mut failure = *self.0;
+        if let Some(cause) = failure.cause.take()
+            && asked.owner
+        {
+            failure.message = cause.message;
+            failure.hint = cause.hint.or(failure.hint);
+            failure.code = cause.code.unwrap_or(failure.code);
         }
         let object = ErrorObject {
             code: failure.code.into_owned(),

@@ -121,7 +121,10 @@ async fn shown(
     }
     match app.read(caller, view).await {
         Ok(content) => Ok(Html::of(&content)),
-        Err(error) => Ok(Html::of(&Content::failed(title, &error))),
+        Err(error) => {
+            error.log(caller.correlation.as_str());
+            Ok(Html::of(&Content::failed(title, &error)))
+        }
     }
 }
 

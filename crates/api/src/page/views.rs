@@ -3,6 +3,7 @@
 
 use windlass_core::printable::one_line;
 use windlass_core::{RunId, RunStatus};
+use windlass_engine::view::NodeCounts;
 use windlass_service::moment::{duration, readable};
 use windlass_service::progress::ProgressCache;
 use windlass_service::run_item::RunItem;
@@ -13,7 +14,6 @@ use windlass_store::{RunFilter, RunRow, Wait as _};
 use super::content::Content;
 use super::html::Text;
 use crate::handlers::page_filter;
-use windlass_engine::view::NodeCounts;
 
 /// How many rows a list has.
 const ROWS: usize = 50;
@@ -85,6 +85,9 @@ fn milliseconds(from: i64, to: i64) -> u64 {
     u64::try_from(to.saturating_sub(from)).unwrap_or(0)
 }
 
+/// Up to how many node instances a run is read a second time, to say what each waits for.
+const EXPLAINED: usize = 5000;
+
 /// A run: how it stands, why, and its root causes.
 pub(super) fn run(
     queries: &RunQueries,
@@ -99,7 +102,7 @@ pub(super) fn run(
     let row = queries.row(run)?;
     let mut body = Text::default();
     heading(&row, &mut body);
-    runs.read(queries, run, |progress| {
+    let instances = runs.read(queries, run, |progress| {
         let state = progress.run().expect("it was read");
         fact("Nodes", &summary(&NodeCounts::of(state)), &mut body);
         body.markup("</dl>");
@@ -118,8 +121,16 @@ pub(super) fn run(
             }
             body.markup("</ol>");
         }
-        Ok(())
+        Ok(state.instances().count())
     })?;
+    if instances <= EXPLAINED {
+        reasons(queries, run, &mut body)?;
+    }
+    let title = format!("{} · {}", row.status, row.workflow);
+    Ok(Content::new(title, body))
+}
+
+fn reasons(queries: &RunQueries, run: RunId, body: &mut Text) -> Result<(), Failure> {
     let why = why::why(queries, run, None)?;
     body.markup("<h2>How it stands</h2><p>")
         .text(&why.reason)
@@ -132,8 +143,7 @@ pub(super) fn run(
         body.markup(": ").text(&node.reason).markup("</li>");
     }
     body.markup("</ul>");
-    let title = format!("{} · {}", row.status, row.workflow);
-    Ok(Content::new(title, body))
+    Ok(())
 }
 
 fn heading(row: &RunRow, body: &mut Text) {

@@ -70,6 +70,7 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
         chosen(&loaded.run, arguments)?
     };
     let options = view::Options {
+        at: None,
         existing: None,
         actions: match arguments.include.contains(&Include::Actions) {
             true => view::AttemptFilter::All,
