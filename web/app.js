@@ -1,0 +1,57 @@
+// The page's beginning: the header, the notices above the content, and which view the address
+// means. Views are loaded when they are first shown.
+import { fill, h } from './lib/dom.js';
+import { route, routes, startRouter } from './lib/router.js';
+import { connection, connectionState } from './lib/api.js';
+import { onSession } from './lib/session.js';
+import { startHeader } from './ui/header.js';
+import { startNotices } from './ui/notices.js';
+import './ui/bits.js';
+
+/** @type {Record<string, { tag: string, load: () => Promise<unknown>, title: string }>} */
+const VIEWS = {
+  runs: { tag: 'w-runs', load: () => import('./views/runs.js'), title: 'Runs' },
+  run: { tag: 'w-run', load: () => import('./views/run.js'), title: 'Run' },
+  workflows: { tag: 'w-workflows', load: () => import('./views/workflows.js'), title: 'Workflows' },
+  workflow: { tag: 'w-workflow', load: () => import('./views/workflow.js'), title: 'Workflow' },
+  editor: { tag: 'w-editor', load: () => import('./views/editor.js'), title: 'Editor' },
+  operations: { tag: 'w-operations', load: () => import('./views/operations.js'), title: 'Operations' },
+};
+
+const main = /** @type {HTMLElement} */ (document.getElementById('app'));
+let shown = '';
+
+async function show() {
+  const now = route();
+  const signedOut = connectionState() === 'signed-out';
+  const key = signedOut ? 'signin' : `${now.name} ${now.id}`;
+  document.body.dataset.view = signedOut ? 'signin' : now.name;
+  if (key === shown) return;
+  shown = key;
+  if (signedOut) {
+    await import('./views/signin.js');
+    fill(main, document.createElement('w-signin'));
+    return;
+  }
+  const view = VIEWS[now.name];
+  if (!view) {
+    document.title = 'Not found · Windlass';
+    fill(main, h('div', { class: 'page' }, h('h1', null, 'There is no such page'), h('p', null, h('code', null, now.id)), h('a', { href: '/' }, 'All runs')));
+    return;
+  }
+  document.title = `${now.id || view.title} · Windlass`;
+  await view.load();
+  if (shown !== key) return;
+  fill(main, document.createElement(view.tag));
+}
+
+startRouter();
+startHeader(/** @type {HTMLElement} */ (document.getElementById('header')));
+startNotices(/** @type {HTMLElement} */ (document.getElementById('notices')));
+routes.addEventListener('route', () => void show());
+connection.addEventListener('state', () => void show());
+onSession(() => {
+  shown = '';
+  void show();
+});
+void show();

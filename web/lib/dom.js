@@ -1,0 +1,90 @@
+// Building elements. Every string becomes a text node with hidden characters made visible, so
+// that no value can become markup; there is no way here to write HTML.
+import { cut, visible } from './text.js';
+
+/** @typedef {Node | string | number | boolean | null | undefined} Leaf */
+/** @typedef {Leaf | Leaf[] | Leaf[][]} Child */
+
+/**
+ * An element. `on` has listeners, `data` the dataset, `style` CSS properties; keys of false,
+ * null or undefined are left out.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag @param {Record<string, any> | null} [props] @param {...Child} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function h(tag, props, ...children) {
+  const element = document.createElement(tag);
+  if (props) setProps(element, props);
+  append(element, children);
+  return element;
+}
+
+/** @param {HTMLElement} element @param {Record<string, any>} props */
+function setProps(element, props) {
+  for (const [key, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key === 'on') for (const [kind, listener] of Object.entries(value)) element.addEventListener(kind, /** @type {EventListener} */ (listener));
+    else if (key === 'data') Object.assign(element.dataset, value);
+    else if (key === 'style') for (const [name, text] of Object.entries(value)) element.style.setProperty(name, String(text));
+    else if (key === 'value' && 'value' in element) element.value = value;
+    else if (key === 'class') element.className = value;
+    else element.setAttribute(key, value === true ? '' : key === 'href' || key === 'id' ? String(value) : visible(cut(String(value))));
+  }
+}
+
+/** @param {Node} parent @param {any} children */
+export function append(parent, children) {
+  for (const child of Array.isArray(children) ? children : [children]) {
+    if (Array.isArray(child)) append(parent, child);
+    else if (child instanceof Node) parent.appendChild(child);
+    else if (child !== null && child !== undefined && child !== false && child !== true) parent.appendChild(text(String(child)));
+  }
+}
+
+/** @param {string} value */
+export function text(value) {
+  return document.createTextNode(visible(cut(value)));
+}
+
+/** @param {Element} parent @param {...Child} children */
+export function fill(parent, ...children) {
+  parent.textContent = '';
+  append(parent, children);
+}
+
+/**
+ * An SVG element.
+ * @param {string} tag @param {Record<string, string | number>} attributes @param {...SVGElement} children
+ */
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  for (const child of children) element.appendChild(child);
+  return /** @type {SVGElement} */ (element);
+}
+
+/**
+ * Calls at most once per animation frame.
+ * @param {() => void} work
+ */
+export function eachFrame(work) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      work();
+    });
+  };
+}
+
+/** @param {number} ms @param {(...args: any[]) => void} work */
+export function debounce(ms, work) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  return (/** @type {any[]} */ ...args) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => work(...args), ms);
+  };
+}

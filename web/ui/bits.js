@@ -1,0 +1,118 @@
+// Small parts that every view uses: times, copy buttons, ids, labels, command lines.
+import { fill, h, svg } from '../lib/dom.js';
+import { relative, shell, shortId } from '../lib/text.js';
+import { runHref } from '../lib/router.js';
+
+/** A moment: relative, with the exact one on hover. `at` is its ISO text. */
+export class TimeElement extends HTMLElement {
+  static observedAttributes = ['at'];
+  connectedCallback() {
+    TIMES.add(this);
+    this.render();
+  }
+  disconnectedCallback() {
+    TIMES.delete(this);
+  }
+  attributeChangedCallback() {
+    this.render();
+  }
+  render() {
+    const at = Date.parse(this.getAttribute('at') ?? '');
+    if (Number.isNaN(at)) {
+      this.textContent = '–';
+      return;
+    }
+    const words = relative(at);
+    if (this.textContent !== words) this.textContent = words;
+    const exact = new Date(at);
+    this.title = `${exact.toISOString()} (UTC)\n${exact.toLocaleString()} (local)`;
+  }
+}
+/** @type {Set<TimeElement>} */
+const TIMES = new Set();
+setInterval(() => {
+  if (!document.hidden) for (const time of TIMES) time.render();
+}, 5000);
+customElements.define('w-time', TimeElement);
+
+/** @param {string | null | undefined} at */
+export function time(at) {
+  if (!at) return h('span', { class: 'muted' }, '–');
+  const element = document.createElement('w-time');
+  element.setAttribute('at', at);
+  return element;
+}
+
+/** @param {string | (() => string)} value @param {string} [what] */
+export function copyButton(value, what = 'Copy') {
+  const button = h('button', { class: 'copy', type: 'button', title: what, 'aria-label': what });
+  const sheets = () => svg('svg', { viewBox: '0 0 14 14', class: 'copy-icon', 'aria-hidden': 'true' },
+    svg('rect', { x: 1.5, y: 1.5, width: 7.5, height: 8.5, rx: 1.5 }), svg('path', { d: 'M11.5 4.5h.5a1 1 0 0 1 1 1v6.5a1 1 0 0 1-1 1H6a1 1 0 0 1-1-1v0' }));
+  button.append(sheets());
+  button.addEventListener('click', async (event) => {
+    event.stopPropagation();
+    event.preventDefault();
+    const text = typeof value === 'function' ? value() : value;
+    const done = await copyText(text);
+    button.textContent = done ? '✓' : '!';
+    button.classList.add('done');
+    setTimeout(() => {
+      fill(button, sheets());
+      button.classList.remove('done');
+    }, 1200);
+  });
+  return button;
+}
+
+/** @param {string} text */
+async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Pages without TLS have no clipboard API outside of loopback.
+    const area = h('textarea', { class: 'offscreen', value: text });
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand('copy');
+    area.remove();
+    return done;
+  }
+}
+
+/** @param {string} id @param {Record<string, string>} [params] */
+export function runLink(id, params) {
+  return h('a', { href: runHref(id, params), class: 'mono id', title: id }, shortId(id));
+}
+
+/** @param {Record<string, string>} labels @param {(key: string, value: string) => string} [href] */
+export function labelChips(labels, href) {
+  const all = Object.entries(labels ?? {});
+  const shown = all.slice(0, 6).map(([key, value]) => {
+    const words = [h('span', { class: 'key' }, `${key}=`), value];
+    return href
+      ? h('a', { class: 'chip', href: href(key, value), title: `Only ${key}=${value}` }, words)
+      : h('span', { class: 'chip', title: `${key}=${value}` }, words);
+  });
+  if (all.length > 6) shown.push(h('span', { class: 'chip muted', title: all.slice(6).map(([k, v]) => `${k}=${v}`).join('\n') }, `+${all.length - 6}`));
+  return h('span', { class: 'chips' }, shown);
+}
+
+/** A command to type, with a button that copies it. @param {string} text @param {string} [label] */
+export function commandLine(text, label) {
+  return h('div', { class: 'command' }, label ? h('span', { class: 'command-label' }, label) : null,
+    h('code', { tabindex: '0' }, text), copyButton(text, 'Copy the command'));
+}
+
+/** The same request with curl. @param {string} method @param {string} path @param {any} [body] */
+export function curl(method, path, body) {
+  const words = ['curl', '-X', method, shell(location.origin + path)];
+  words.push('-H', shell('Authorization: Bearer $WINDLASS_TOKEN').replaceAll("'", '"'));
+  if (body !== undefined) words.push('-H', "'Content-Type: application/json'", '-d', shell(JSON.stringify(body)));
+  return words.join(' ');
+}
+
+/** @param {string} name @param {() => void} act @param {string} [kind] */
+export function button(name, act, kind = '') {
+  return h('button', { type: 'button', class: `button ${kind}`, on: { click: act } }, name);
+}

@@ -1,0 +1,21 @@
+// A modal dialog with a title; Escape and the backdrop close it.
+import { h } from '../lib/dom.js';
+
+/** @param {string} title @param {Node} content @param {() => void} [closed] @param {string} [kind] */
+export function openDialog(title, content, closed, kind = '') {
+  const close = h('button', { type: 'button', class: 'button small', 'aria-label': 'Close', on: { click: () => dialog.close() } }, '✕');
+  const head = h('div', { class: 'dialog-head' }, h('h1', { id: 'dialog-title' }, title), close);
+  const dialog = h('dialog', { class: kind, 'aria-labelledby': 'dialog-title' });
+  if (content instanceof Element) content.prepend(head);
+  dialog.append(content);
+  dialog.addEventListener('close', () => {
+    dialog.remove();
+    closed?.();
+  });
+  dialog.addEventListener('click', (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}

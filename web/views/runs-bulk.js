@@ -1,0 +1,101 @@
+// One command for all runs that match the filters: a dry run first, then progress. The job is in
+// the address, so that a reload finds it again.
+import { fill, h } from '../lib/dom.js';
+import { api, get } from '../lib/api.js';
+import { getToken } from '../lib/session.js';
+import { setParams } from '../lib/router.js';
+import { failure } from '../lib/view.js';
+import { openDialog } from '../ui/dialog.js';
+import { button, commandLine, curl, runLink } from '../ui/bits.js';
+import { number, plural, shell } from '../lib/text.js';
+
+const ACTIONS = [
+  ['reattempt', 'Reattempt', 'Tries failed or cancelled nodes again.'],
+  ['cancel', 'Cancel', 'Ends the runs; running work is told to stop.'],
+  ['pause', 'Pause', 'Starts nothing more until the runs are resumed.'],
+  ['resume', 'Resume', 'Carries paused runs on.'],
+  ['compensate', 'Compensate', 'Undoes what succeeded in runs that have ended.'],
+  ['signal', 'Signal', 'Gives the runs a signal.'],
+  ['skip', 'Skip', 'Counts a node as succeeded, with null as its output.'],
+];
+
+/** @param {{ filter: Record<string, any>, words: string, search: URLSearchParams }} query @param {string} [job] */
+export function openBulk(query, job) {
+  const result = h('div', { 'aria-live': 'polite' });
+  const action = h('select', { id: 'bulk-action' }, ACTIONS.map(([value, name]) => h('option', { value }, name)));
+  const help = h('p', { class: 'help muted' });
+  const name = h('input', { type: 'text', id: 'bulk-name', spellcheck: 'false' });
+  const nameField = h('div', { class: 'field' }, h('label', { for: 'bulk-name' }, 'Name'), name);
+  const reason = h('input', { type: 'text', id: 'bulk-reason', placeholder: 'Recorded with each run' });
+  const commands = h('div', { class: 'commands' });
+  const act = button('Do it', () => send(false), 'primary');
+  const check = button('Dry run', () => send(true));
+  act.disabled = true;
+  const body = (/** @type {boolean} */ dryRun) => ({
+    action: action.value, filter: query.filter, dryRun,
+    ...(reason.value ? { reason: reason.value } : {}),
+    ...(action.value === 'signal' ? { name: name.value } : action.value === 'skip' ? { node: name.value } : {}),
+  });
+  const draw = () => {
+    help.textContent = ACTIONS.find(([value]) => value === action.value)?.[2] ?? '';
+    nameField.hidden = action.value !== 'signal' && action.value !== 'skip';
+    act.disabled = true;
+    fill(result);
+    fill(commands, commandLine(`windlass ${action.value}${query.words ? ` --filter${query.words}` : ' --filter'}${name.value && !nameField.hidden ? ` ${shell(name.value)}` : ''}${reason.value ? ` --reason ${shell(reason.value)}` : ''}`, 'CLI'),
+      commandLine(curl('POST', '/api/v1/bulk', body(false)), 'curl'));
+  };
+  action.addEventListener('change', draw);
+  name.addEventListener('input', draw);
+  reason.addEventListener('input', draw);
+  const content = h('div', { class: 'sheet' },
+    h('p', { class: 'muted' }, Object.keys(query.filter).length ? ['Runs that match: ', h('code', null, query.words.trim())] : 'There are no filters: this means every run.'),
+    h('div', { class: 'field' }, h('label', { for: 'bulk-action' }, 'Command'), action, help), nameField,
+    h('div', { class: 'field' }, h('label', { for: 'bulk-reason' }, 'Reason'), reason),
+    result, h('details', null, h('summary', null, 'The same as a command'), commands),
+    h('div', { class: 'buttons' }, check, act));
+  let closed = false;
+  openDialog('Act on all that match', content, () => {
+    closed = true;
+    setParams({ job: null }, { replace: true });
+  });
+  draw();
+  if (job) void follow(job);
+
+  /** @param {boolean} dryRun */
+  async function send(dryRun) {
+    check.disabled = act.disabled = true;
+    try {
+      const state = await api('POST', '/api/v1/bulk', { body: body(dryRun) });
+      if (!dryRun) setParams({ job: state.id }, { replace: true });
+      await follow(state.id);
+      if (dryRun) act.disabled = false;
+    } catch (error) {
+      fill(result, failure(error));
+    }
+    check.disabled = false;
+  }
+
+  /** @param {string} id */
+  async function follow(id) {
+    for (;;) {
+      const state = await get(`/api/v1/bulk/${encodeURIComponent(id)}`);
+      fill(result, jobState(state));
+      if (state.status !== 'running' || closed) {
+        if (state.dryRun) act.textContent = `${action.selectedOptions[0]?.textContent} ${plural(state.done, 'run')}`;
+        return;
+      }
+      await new Promise((done) => setTimeout(done, getToken() ? 2000 : 400));
+    }
+  }
+}
+
+/** @param {any} state */
+export function jobState(state) {
+  const share = state.seen ? (state.done + state.failed) / state.seen : state.status === 'done' ? 1 : 0;
+  const words = state.dryRun
+    ? `Dry run: ${plural(state.done, 'run')} would take it, ${number(state.failed)} would refuse, ${number(state.seen)} match.`
+    : `${number(state.done)} done, ${number(state.failed)} refused, of ${number(state.seen)} that match${state.status === 'running' ? ' so far' : ''}.`;
+  return h('div', { class: 'preview', data: { job: state.id, status: state.status } },
+    h('strong', null, words), h('div', { class: 'progress' }, h('span', { style: { width: `${share * 100}%` } })),
+    (state.failures ?? []).slice(0, 20).map((/** @type {any} */ f) => h('p', null, runLink(f.executionId), ' ', h('code', { class: 'bad' }, f.code), ' ', f.message)));
+}

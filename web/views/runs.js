@@ -1,0 +1,131 @@
+// All runs: what fails now, since when, and why. Filters are in the address.
+import { fill, h } from '../lib/dom.js';
+import { get, pollMs } from '../lib/api.js';
+import { View, empty, failure, loading } from '../lib/view.js';
+import { can } from '../lib/session.js';
+import { navigate, setParams } from '../lib/router.js';
+import { button, commandLine } from '../ui/bits.js';
+import { number } from '../lib/text.js';
+import { filterBar, listQuery } from './runs-filter.js';
+import { Strip } from './runs-strip.js';
+import { fold, rowsOf } from './runs-rows.js';
+import { openBulk } from './runs-bulk.js';
+
+const PAGE = 100;
+
+class Runs extends View {
+  constructor() {
+    super();
+    this.head = h('div', { class: 'page-head' });
+    this.bar = h('div', { class: 'filters' });
+    this.strip = new Strip();
+    this.list = h('div', { class: 'runs', role: 'table', 'aria-label': 'Runs' });
+    this.more = h('div', { class: 'buttons' });
+    /** @type {any[]} */
+    this.items = [];
+    /** @type {string | null} */
+    this.next = null;
+    this.pages = 1;
+    /** @type {Set<string>} */
+    this.open = new Set();
+    this.asked = 0;
+    this.drawn = '';
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  keeps(now) {
+    return now.name === 'runs';
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  start(now) {
+    document.title = 'Runs · Windlass';
+    fill(this, h('div', { class: 'page runs-page' }, this.head, this.strip, this.bar, this.list, this.more));
+    fill(this.head, h('h1', null, 'Runs'), h('span', { class: 'spacer' }),
+      can('workflows:execute') ? button('Act on all that match', () => openBulk(listQuery(new URLSearchParams(location.search)))) : null,
+      can('workflows:execute') ? h('a', { class: 'button primary', href: '/workflows' }, 'Start') : null);
+    loading(this.list);
+    this.routed(now);
+    this.repeat(pollMs, () => this.load(true));
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  routed(now) {
+    this.pages = 1;
+    this.drawn = '';
+    filterBar(this.bar, now.params);
+    this.strip.show(now.params);
+    if (now.params.get('job') && can('workflows:execute')) openBulk(listQuery(now.params), now.params.get('job') ?? '');
+    void this.load(false);
+  }
+
+  refresh() {
+    void this.load(true);
+  }
+
+  /** @param {boolean} quiet */
+  async load(quiet) {
+    const mine = ++this.asked;
+    const query = listQuery(new URLSearchParams(location.search)).search;
+    query.set('limit', String(PAGE));
+    try {
+      /** @type {any[]} */
+      const items = [];
+      let next = null;
+      for (let page = 0; page < this.pages; page++) {
+        if (next) query.set('cursor', next);
+        const answer = await get(`/api/v1/executions?${query}`, this.abort.signal);
+        items.push(...answer.items);
+        next = answer.next ?? null;
+        if (!next) break;
+      }
+      if (mine !== this.asked) return;
+      this.items = items;
+      this.next = next;
+      this.draw();
+      if (quiet) this.strip.refresh();
+    } catch (error) {
+      if (this.abort.signal.aborted || mine !== this.asked) return;
+      if (!quiet || !this.items.length) fill(this.list, failure(error, () => this.load(false)));
+    }
+  }
+
+  draw() {
+    const params = new URLSearchParams(location.search);
+    const key = JSON.stringify([this.items, [...this.open], this.next]);
+    if (key === this.drawn) return;
+    this.drawn = key;
+    this.strip.fallback(this.items);
+    if (!this.items.length) {
+      fill(this.list, params.size ? nothingFits() : nothingYet());
+      fill(this.more);
+      return;
+    }
+    const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.key : undefined;
+    const toggle = (/** @type {string} */ id) => {
+      if (!this.open.delete(id)) this.open.add(id);
+      this.draw();
+    };
+    fill(this.list, rowsOf(fold(this.items), this.open, toggle));
+    if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.dispatchEvent(new Event('refocus'));
+    fill(this.more,
+      h('span', { class: 'muted' }, `${number(this.items.length)} shown${this.next ? '' : ', all that match'}`),
+      this.next ? button('Show more', () => {
+        this.pages += 1;
+        void this.load(false);
+      }) : null);
+  }
+}
+
+function nothingFits() {
+  return empty('No run matches these filters', 'Widen the time or take a filter away.',
+    h('div', { class: 'buttons' }, button('Clear the filters', () => navigate('/')), button('Any time', () => setParams({ from: null }))));
+}
+
+function nothingYet() {
+  return empty('No runs yet', 'Publish a workflow and start it; its run appears here while it executes.',
+    commandLine('windlass publish examples/diamond.json'),
+    commandLine("windlass start diamond --trigger '{\"amount\": 7}'"),
+    h('div', { class: 'buttons' }, h('a', { class: 'button primary', href: '/editor' }, 'Write a workflow'), h('a', { class: 'button', href: '/workflows' }, 'Workflows')));
+}
+customElements.define('w-runs', Runs);
