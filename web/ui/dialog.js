@@ -17,5 +17,6 @@ export function openDialog(title, content, closed, kind = '') {
   });
   document.body.append(dialog);
   dialog.showModal();
+  /** @type {HTMLElement | null} */ (dialog.querySelector('input:not([hidden]), select, textarea') ?? close).focus();
   return dialog;
 }

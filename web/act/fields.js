@@ -1,0 +1,144 @@
+// What a command's form asks for: checkboxes, nodes, signals with a form from their schema,
+// values as JSON, and what a fork changes.
+import { h } from '../lib/dom.js';
+import { bodyOf } from '../graph/draft.js';
+import { basePath } from '../run/model.js';
+import { jsonField, schemaForm } from '../ui/schema-form.js';
+
+/** @typedef {{ element: HTMLElement, read: () => any }} Field */
+
+/**
+ * @param {import('./commands.js').Command} command @param {import('../run/model.js').RunModel} model
+ * @param {string | null} path @param {any} node @param {() => void} changed
+ * @returns {Promise<Field[]>}
+ */
+export async function fieldsOf(command, model, path, node, changed) {
+  /** @type {Field[]} */
+  const fields = [];
+  for (const name of command.fields) {
+    if (name === 'compensate') fields.push(checkbox('compensate', 'Compensate: undo what succeeded', changed));
+    else if (name === 'nodes') fields.push(path ? fixed({ nodes: [path] }) : fixed({}));
+    else if (name === 'output') fields.push(output(changed));
+    else if (name === 'signal') fields.push(await signal(model, path, node, changed));
+    else if (name === 'compensation') fields.push(...compensation(model, changed));
+    else if (name === 'fork') fields.push(...(await fork(model, path, changed)));
+  }
+  return fields;
+}
+
+/** @param {any} values @returns {Field} */
+function fixed(values) {
+  return { element: h('span', { hidden: true }), read: () => values };
+}
+
+/** @param {string} key @param {string} words @param {() => void} changed @returns {Field} */
+function checkbox(key, words, changed) {
+  const box = h('input', { type: 'checkbox', on: { change: changed } });
+  return { element: h('label', null, box, words), read: () => (box.checked ? { [key]: true } : {}) };
+}
+
+/** @param {() => void} changed @returns {Field} */
+function output(changed) {
+  const field = jsonField('Output', null, changed);
+  return { element: field.element, read: () => ({ output: field.read() }) };
+}
+
+/** @param {import('../run/model.js').RunModel} model @param {() => void} changed @returns {Field[]} */
+function compensation(model, changed) {
+  if (model.exec.compensation !== 'incomplete') return [];
+  const make = (/** @type {string} */ key, /** @type {string} */ words) => {
+    const input = h('input', { type: 'text', id: `act-${key}`, placeholder: 'node, node …', on: { input: changed } });
+    return { element: h('div', { class: 'field' }, h('label', { for: `act-${key}` }, words), input), read: () => (input.value.trim() ? { [key]: input.value.split(/[\s,]+/).filter(Boolean) } : {}) };
+  };
+  return [make('retry', 'Retry the compensation of'), make('skip', 'Leave out')];
+}
+
+/** The definition of the node at a path. @param {any} definition @param {string} path */
+export function definedNode(definition, path) {
+  let nodes = definition?.nodes ?? [];
+  let found = null;
+  for (const part of basePath(path).split('/')) {
+    found = nodes.find((/** @type {any} */ node) => node.id === part) ?? null;
+    nodes = bodyOf(found)?.nodes ?? [];
+  }
+  return found;
+}
+
+/** @param {import('../run/model.js').RunModel} model @param {string | null} path @param {any} node @param {() => void} changed @returns {Promise<Field>} */
+async function signal(model, path, node, changed) {
+  const definition = await model.loadDefinition().catch(() => null);
+  const waiting = [...model.nodes].filter(([, n]) => n.status === 'Waiting' && n.signal);
+  const first = node?.signal ?? waiting[0]?.[1].signal ?? '';
+  const name = h('input', { type: 'text', id: 'act-signal', value: first, list: 'act-signals', spellcheck: 'false' });
+  const place = h('div');
+  /** @type {{ element: HTMLElement, read: () => any }} */
+  let form = jsonField('Payload', null, changed);
+  const draw = () => {
+    const at = path ?? waiting.find(([, n]) => n.signal === name.value)?.[0];
+    const schema = at ? definedNode(definition, at)?.waitForSignal?.schema : null;
+    form = schema ? schemaForm(schema, undefined, changed, 'Payload') : jsonField('Payload', null, changed);
+    place.replaceChildren(form.element);
+  };
+  name.addEventListener('input', () => {
+    draw();
+    changed();
+  });
+  draw();
+  const element = h('div', { class: 'field' }, h('label', { for: 'act-signal' }, 'Signal'), name,
+    h('datalist', { id: 'act-signals' }, waiting.map(([, n]) => h('option', { value: n.signal }))), place);
+  return {
+    element,
+    read: () => {
+      if (!name.value.trim()) throw new Error('Name the signal.');
+      return { name: name.value.trim(), payload: form.read() };
+    },
+  };
+}
+
+/** Where it starts again, and what is different. @param {import('../run/model.js').RunModel} model @param {string | null} path @param {() => void} changed @returns {Promise<Field[]>} */
+async function fork(model, path, changed) {
+  const top = [...model.nodes.keys()].filter((other) => !other.includes('/'));
+  const failed = model.exec.error?.nodes?.filter((/** @type {string} */ n) => !n.includes('/')) ?? [];
+  const chosen = path ? [path.split('/')[0].replace(/\[\d+\]$/, '')] : failed.length ? failed : top.slice(0, 1);
+  const from = h('input', { type: 'text', id: 'act-from', value: chosen.join(', '), list: 'act-nodes', spellcheck: 'false', on: { input: changed } });
+  const definition = await model.loadDefinition().catch(() => null);
+  const trigger = definition?.triggerSchema && isObject(model.exec.trigger)
+    ? schemaForm(definition.triggerSchema, model.exec.trigger, changed, 'Trigger') : jsonField('Trigger', model.exec.trigger, changed);
+  const vars = jsonField('Variables', definition?.vars ?? {}, changed);
+  const parameters = jsonField(`Parameters of ${chosen[0] ?? 'the node'}`, definedNode(definition, chosen[0] ?? '')?.parameters ?? {}, changed);
+  const before = JSON.stringify(parameters.read());
+  const varsBefore = vars.read() ?? {};
+  /** @type {Field[]} */
+  const fields = [{
+    element: h('div', { class: 'field' }, h('label', { for: 'act-from' }, 'From'), from, h('datalist', { id: 'act-nodes' }, top.map((id) => h('option', { value: id }))), h('span', { class: 'help' }, 'These nodes and everything after them run again. Several are separated by commas.')),
+    read: () => ({ from: from.value.split(/[\s,]+/).filter(Boolean) }),
+  }];
+  fields.push({
+    element: h('div', { class: 'field' }, trigger.element,
+      h('details', null, h('summary', null, 'Variables and parameters'), vars.element, parameters.element)),
+    read: () => {
+      const set = { ...differences('trigger', model.exec.trigger, trigger.read()), ...differences('vars', varsBefore, vars.read()) };
+      if (JSON.stringify(parameters.read()) !== before) Object.assign(set, differences(`nodes.${chosen[0]}.parameters`, JSON.parse(before), parameters.read()));
+      return Object.keys(set).length ? { set } : {};
+    },
+  });
+  fields.push(checkbox('newest', `On the newest version instead of version ${model.exec.version}`, changed));
+  if (model.exec.compensation) fields.push(checkbox('reuseCompensated', 'Reuse results that were undone', changed));
+  return fields;
+}
+
+/** @param {any} value */
+function isObject(value) {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+/** Changed keys, as `--set` writes them. @param {string} root @param {any} before @param {any} after */
+export function differences(root, before, after) {
+  /** @type {Record<string, any>} */
+  const set = {};
+  if (isObject(before) && isObject(after)) {
+    for (const key of Object.keys(after)) if (JSON.stringify(before[key]) !== JSON.stringify(after[key])) set[`${root}.${key}`] = after[key];
+  } else if (isObject(after)) for (const key of Object.keys(after)) set[`${root}.${key}`] = after[key];
+  return set;
+}
+

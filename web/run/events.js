@@ -1,0 +1,196 @@
+// The event log: virtual, opens at its tail, follows while the run goes on. Rows are fetched by
+// position, so a million events cost as much as a hundred.
+import { eachFrame, fill, h } from '../lib/dom.js';
+import { get, runPath } from '../lib/api.js';
+import { number } from '../lib/text.js';
+import { basePath } from './model.js';
+import { showWhole } from '../ui/value.js';
+
+const ROW = 24;
+const CHUNK = 200;
+/** Browsers clip elements that are taller. */
+const TALLEST = 15_000_000;
+
+export class EventLog extends HTMLElement {
+  constructor() {
+    super();
+    this.className = 'events';
+    /** @type {import('./model.js').RunModel | null} */
+    this.model = null;
+    /** @type {Map<number, any[] | null>} */
+    this.chunks = new Map();
+    this.total = 0;
+    this.tail = true;
+    /** @type {string | null} */
+    this.selected = null;
+    this.only = false;
+    this.rows = h('div', { class: 'event-rows' });
+    this.space = h('div', { class: 'event-space' }, this.rows);
+    this.scroller = h('div', { class: 'event-scroll', tabindex: '0', role: 'log', 'aria-label': 'Events', 'aria-live': 'off' }, this.space);
+    this.count = h('span', { class: 'muted' });
+    this.follow = h('button', { type: 'button', class: 'link', on: { click: () => this.toTail() } }, 'Go to the end');
+    this.draw = eachFrame(() => this.render());
+    this.scroller.addEventListener('scroll', () => {
+      this.tail = this.scroller.scrollTop + this.scroller.clientHeight >= this.scroller.scrollHeight - ROW;
+      this.draw();
+    }, { passive: true });
+  }
+
+  connectedCallback() {
+    fill(this, h('div', { class: 'pane-head' }, h('h2', null, 'Events'), this.count, h('span', { class: 'spacer' }), this.follow), this.scroller);
+    new ResizeObserver(() => this.draw()).observe(this.scroller);
+  }
+
+  /** @param {import('./model.js').RunModel} model */
+  attach(model) {
+    this.model = model;
+    model.addEventListener('events', () => this.grow());
+    void this.open();
+  }
+
+  /** Finds the end: positions are dense, so the statuses' one is the count. */
+  async open() {
+    const model = this.model;
+    if (!model) return;
+    let end = model.position;
+    try {
+      if (!end) end = await this.findEnd(model);
+      else {
+        const after = await get(`${runPath(model.id)}/events?after=${end}&limit=1000`, model.signal);
+        end += after.items.length;
+      }
+    } catch {
+      return;
+    }
+    this.total = Math.max(this.total, end);
+    if (!model.position) model.position = end;
+    this.toTail();
+    model.mark('events');
+  }
+
+  /** Where statuses do not say it: pages forward, each as large as allowed. @param {import('./model.js').RunModel} model */
+  async findEnd(model) {
+    let end = 0;
+    for (let page = 0; page < 200; page++) {
+      const answer = await get(`${runPath(model.id)}/events?after=${end}&limit=10000`, model.signal);
+      this.keep(answer.items);
+      end += answer.items.length;
+      if (!answer.next || !answer.items.length) break;
+    }
+    return end;
+  }
+
+  /** @param {any[]} items */
+  keep(items) {
+    for (const item of items) {
+      const chunk = Math.floor((item.position - 1) / CHUNK);
+      const list = this.chunks.get(chunk) ?? [];
+      list[(item.position - 1) % CHUNK] = item;
+      this.chunks.set(chunk, list);
+    }
+    if (this.chunks.size > 100) for (const key of [...this.chunks.keys()].slice(0, 50)) this.chunks.delete(key);
+  }
+
+  grow() {
+    const model = this.model;
+    if (!model) return;
+    this.keep(model.liveEvents.slice(-CHUNK * 2));
+    this.total = Math.max(this.total, model.position);
+    if (this.tail) this.toTail();
+    else this.draw();
+  }
+
+  toTail() {
+    this.tail = true;
+    this.size();
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.draw();
+  }
+
+  size() {
+    this.space.style.setProperty('height', `${Math.min(this.total * ROW, TALLEST)}px`);
+  }
+
+  /** @param {string | null} path */
+  select(path) {
+    this.selected = path;
+    this.draw();
+  }
+
+  /** Shows an event. @param {number} position */
+  show(position) {
+    this.tail = false;
+    this.scroller.scrollTop = Math.max(0, ((position - 4) / Math.max(this.total, 1)) * Math.min(this.total * ROW, TALLEST));
+    this.draw();
+  }
+
+  render() {
+    const model = this.model;
+    if (!model || !this.isConnected) return;
+    this.size();
+    fill(this.count, `${number(this.total)}${model.at !== null ? ` · at ${number(model.at)}` : ''}`);
+    this.follow.hidden = this.tail;
+    const height = this.scroller.clientHeight;
+    const real = this.total * ROW;
+    const ratio = real > TALLEST ? (real - height) / Math.max(TALLEST - height, 1) : 1;
+    const top = this.scroller.scrollTop * ratio;
+    const first = Math.max(0, Math.floor(top / ROW) - 4);
+    const last = Math.min(this.total, first + Math.ceil(height / ROW) + 8);
+    const rows = [];
+    for (let place = first; place < last; place++) {
+      const chunk = this.chunks.get(Math.floor(place / CHUNK));
+      const event = chunk?.[place % CHUNK];
+      if (!event) this.want(Math.floor(place / CHUNK));
+      rows.push(event ? this.row(event) : h('div', { class: 'event' }, h('span', { class: 'muted' }, `${place + 1} …`)));
+    }
+    this.rows.style.setProperty('transform', `translateY(${this.scroller.scrollTop - (top - first * ROW)}px)`);
+    fill(this.rows, rows);
+  }
+
+  /** @param {number} chunk */
+  async want(chunk) {
+    if (this.chunks.get(chunk) === null || !this.model) return;
+    const before = this.chunks.get(chunk);
+    if (!before) this.chunks.set(chunk, null);
+    try {
+      const answer = await get(`${runPath(this.model.id)}/events?after=${chunk * CHUNK}&limit=${CHUNK}`, this.model.signal);
+      this.chunks.delete(chunk);
+      this.keep(answer.items);
+    } catch {
+      setTimeout(() => this.chunks.delete(chunk), 2000);
+    }
+    this.draw();
+  }
+
+  /** @param {any} event */
+  row(event) {
+    const mine = this.selected !== null && event.node !== null && (event.node === this.selected || basePath(event.node) === this.selected);
+    const later = this.model?.at !== null && event.position > (this.model?.at ?? Infinity);
+    const row = h('div', { class: `event level-${event.level}${mine ? ' mine' : ''}${later ? ' later' : ''}` },
+      h('button', { type: 'button', class: 'event-at mono', title: `${event.at}\nShow the run as it was after this event`, on: { click: () => this.fire('travel', event.position) } }, clock(event.at)),
+      h('span', { class: 'event-kind' }, event.kind),
+      event.node ? h('button', { type: 'button', class: 'link event-node mono', on: { click: () => this.fire('pick', event.node) } }, event.node) : null,
+      event.attempt > 1 ? h('span', { class: 'muted' }, `#${event.attempt}`) : null,
+      h('button', { type: 'button', class: 'event-data', title: 'Show the whole event', on: { click: () => showWhole(`Event ${event.position}`, JSON.stringify(event, null, 2)) } }, summary(event.data)));
+    return row;
+  }
+
+  /** @param {string} kind @param {any} detail */
+  fire(kind, detail) {
+    this.dispatchEvent(new CustomEvent(kind, { detail }));
+  }
+}
+
+/** @param {string} at */
+function clock(at) {
+  return at.slice(11, 23);
+}
+
+/** @param {any} data */
+function summary(data) {
+  if (!data) return '';
+  if (data.error) return `${data.error.code}: ${String(data.error.message ?? '').slice(0, 160)}`;
+  const words = Object.entries(data).map(([key, value]) => `${key}=${typeof value === 'object' ? JSON.stringify(value).slice(0, 80) : String(value).slice(0, 80)}`);
+  return words.join(' ').slice(0, 200);
+}
+customElements.define('w-events', EventLog);

@@ -1,0 +1,129 @@
+// The top of a run: what it is, where it stands, the root cause with its path, what can be done.
+import { fill, h } from '../lib/dom.js';
+import { getIfAny, runPath } from '../lib/api.js';
+import { badge, ended } from '../lib/status.js';
+import { duration, number, plural, shortId } from '../lib/text.js';
+import { runHref, withParams, workflowHref } from '../lib/router.js';
+import { copyButton, labelChips, time } from '../ui/bits.js';
+import { longText } from '../ui/value.js';
+import { actionButtons } from '../act/buttons.js';
+
+export class RunHead extends HTMLElement {
+  constructor() {
+    super();
+    this.className = 'run-head';
+    this.top = h('div');
+    this.cause = h('div');
+    this.shown = '';
+    this.caused = '';
+  }
+
+  /** @param {import('./model.js').RunModel} model */
+  attach(model) {
+    fill(this, this.top, this.cause);
+    const draw = () => this.draw(model);
+    model.addEventListener('run', draw);
+    model.addEventListener('stream', draw);
+    model.addEventListener('nodes', draw);
+    this.ticker = setInterval(draw, 1000);
+  }
+
+  disconnectedCallback() {
+    clearInterval(this.ticker);
+  }
+
+  /** @param {import('./model.js').RunModel} model */
+  draw(model) {
+    const { exec } = model;
+    if (!exec) return;
+    const took = exec.startedAt ? (exec.endedAt ? Date.parse(exec.endedAt) : Date.now()) - Date.parse(exec.startedAt) : null;
+    const key = JSON.stringify([exec.status, exec.labels, exec.counts, exec.compensation, duration(took), model.stream, model.at]);
+    if (key !== this.shown && !this.contains(document.querySelector('dialog'))) {
+      this.shown = key;
+      const focused = this.top.contains(document.activeElement) ? document.activeElement?.textContent : null;
+      fill(this.top,
+        h('nav', { class: 'crumbs', 'aria-label': 'Breadcrumbs' }, h('a', { href: '/' }, 'Runs'), h('span', null, '›'), h('a', { href: `/?workflow=${encodeURIComponent(exec.workflowId)}` }, exec.workflowId),
+          exec.parent ? [h('span', null, '›'), h('a', { href: runHref(exec.parent.executionId, { node: exec.parent.node }), class: 'mono' }, `${shortId(exec.parent.executionId)} ${exec.parent.node}`)] : null),
+        h('div', { class: 'run-title' }, badge(exec.status), h('h1', null, h('a', { href: workflowHref(exec.workflowId), class: 'plain' }, exec.workflowId)),
+          h('span', { class: 'mono muted' }, exec.executionId), copyButton(exec.executionId, 'Copy the id'), liveState(model)),
+        h('div', { class: 'run-facts' },
+          h('span', null, exec.version ? `version ${exec.version}` : 'dynamic graph'), h('span', null, 'created ', time(exec.createdAt)), took === null ? null : h('span', null, ended(exec.status) ? 'took ' : 'for ', duration(took)),
+          counts(exec.counts), exec.compensation ? h('span', { class: exec.compensation === 'complete' ? 'good' : 'wait' }, `compensation ${exec.compensation}`) : null,
+          exec.origin ? h('span', null, 'fork of ', h('a', { class: 'mono', href: runHref(exec.origin.executionId) }, shortId(exec.origin.executionId))) : null,
+          labelChips(exec.labels, (k, v) => `/?label=${encodeURIComponent(`${k}=${v}`)}`)),
+        model.at === null ? actionButtons(model, null) : null);
+      if (focused) [...this.top.querySelectorAll('button')].find((b) => b.textContent === focused)?.focus();
+    }
+    const cause = JSON.stringify([exec.status, exec.error]);
+    if (cause === this.caused) return;
+    this.caused = cause;
+    void this.drawCause(model);
+  }
+
+  /** @param {import('./model.js').RunModel} model */
+  async drawCause(model) {
+    const { error } = model.exec;
+    if (!error) {
+      fill(this.cause);
+      if (!ended(model.exec.status)) void this.drawWhy(model);
+      return;
+    }
+    const causes = error.causes ?? [];
+    const box = h('div', { class: 'root-cause', role: 'region', 'aria-label': 'Root cause' });
+    if (!causes.length) fill(box, h('div', null, h('code', { class: 'bad' }, error.code), ' ', longText(error.message)));
+    for (const cause of causes.slice(0, 10)) {
+      const trail = h('div', { class: 'trail' }, link(model.id, cause));
+      box.append(h('div', { class: 'cause-item' }, h('div', { class: 'cause-words' }, h('code', { class: 'bad' }, cause.code), ' ', longText(cause.message)), trail));
+      void trailOf(model, cause).then((parts) => fill(trail, parts)).catch(() => {});
+    }
+    fill(this.cause, box);
+  }
+
+  /** @param {import('./model.js').RunModel} model */
+  async drawWhy(model) {
+    const why = await getIfAny(`${runPath(model.id)}/why`, model.signal).catch(() => null);
+    const waiting = why?.nodes?.filter((/** @type {any} */ n) => n.status === 'Waiting').slice(0, 3) ?? [];
+    if (!why || model.exec.error) return;
+    const still = waiting.length ? waiting.map((/** @type {any} */ n) => h('div', null, h('a', { class: 'mono', href: withParams({ node: n.node }) }, n.node), ' ', longText(n.reason.replace(new RegExp(`^${n.node.replace(/[^\w-]/g, '\\$&')} `), '').replace(/: windlass .*$/, ''), 300)))
+      : model.exec.status === 'Pending' || model.exec.status === 'Paused' ? [h('div', null, longText(why.reason))] : [];
+    fill(this.cause, still.length ? h('div', { class: 'root-cause waits' }, still) : null);
+  }
+}
+
+/** From this run to the cause, through loops and child runs. @param {import('./model.js').RunModel} model @param {any} cause */
+async function trailOf(model, cause) {
+  const parts = [link(model.id, cause)];
+  let at = cause.executionId;
+  for (let depth = 0; at !== model.id && depth < 12; depth++) {
+    const run = await getIfAny(`${runPath(at)}?nodes=${encodeURIComponent(cause.node)}`, model.signal);
+    if (!run?.parent) break;
+    const { executionId, node } = run.parent;
+    parts.unshift(h('span', { class: 'muted' }, '›'));
+    parts.unshift(h('a', { class: 'mono', href: executionId === model.id ? withParams({ node }) : runHref(executionId, { node }) }, node));
+    at = executionId;
+  }
+  return parts;
+}
+
+/** @param {string} id @param {any} cause */
+function link(id, cause) {
+  return cause.executionId === id
+    ? h('a', { class: 'mono', href: withParams({ node: cause.node }) }, cause.node)
+    : h('a', { class: 'mono', href: runHref(cause.executionId, { node: cause.node }) }, `${shortId(cause.executionId)} ${cause.node}`);
+}
+
+/** @param {Record<string, number>} all */
+function counts(all) {
+  const words = Object.entries(all ?? {}).filter(([, n]) => n).map(([name, n]) => `${number(n)} ${name}`);
+  const total = Object.values(all ?? {}).reduce((a, b) => a + b, 0);
+  return h('span', { title: words.join('\n') }, `${plural(total, 'node')}: ${words.join(' · ')}`);
+}
+
+/** @param {import('./model.js').RunModel} model */
+function liveState(model) {
+  if (model.at !== null) return h('span', { class: 'pill wait' }, `as it was at event ${number(model.at)}`);
+  if (ended(model.exec.status)) return null;
+  if (model.stream === 'live') return h('span', { class: 'pill live' }, 'live');
+  return model.stream === 'lost' ? h('span', { class: 'pill wait' }, 'reconnecting') : null;
+}
+customElements.define('w-run-head', RunHead);

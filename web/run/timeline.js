@@ -1,0 +1,144 @@
+// The timeline: one bar per node, queueing and running in two shades, attempts as ticks, waits
+// hatched, the median of recent runs as a mark. Rows are virtual.
+import { eachFrame, fill, h } from '../lib/dom.js';
+import { duration, number } from '../lib/text.js';
+import { icon, tone } from '../lib/status.js';
+import { basePath } from './model.js';
+
+const ROW = 24;
+
+/** @typedef {{ path: string, depth: number, node: import('./model.js').NodeState, from: number, start: number, end: number }} Bar */
+
+export class Timeline extends HTMLElement {
+  constructor() {
+    super();
+    this.className = 'timeline';
+    /** @type {import('./model.js').RunModel | null} */
+    this.model = null;
+    /** @type {Bar[]} */
+    this.bars = [];
+    /** @type {string | null} */
+    this.selected = null;
+    /** By path without iterations, the median. @type {Map<string, number>} */
+    this.medians = new Map();
+    this.span = { from: 0, to: 1 };
+    this.space = h('div', { class: 'tl-space' });
+    this.scroller = h('div', { class: 'tl-scroll', role: 'list', 'aria-label': 'Nodes by time' }, this.space);
+    this.axis = h('div', { class: 'tl-axis', 'aria-hidden': 'true' });
+    this.count = h('span', { class: 'muted' });
+    this.draw = eachFrame(() => this.render());
+    this.scroller.addEventListener('scroll', () => this.draw(), { passive: true });
+  }
+
+  connectedCallback() {
+    fill(this, h('div', { class: 'pane-head' }, h('h2', null, 'Timeline'), this.count, h('span', { class: 'spacer' }), legend()), this.axis, this.scroller);
+    new ResizeObserver(() => this.draw()).observe(this.scroller);
+    this.ticker = setInterval(() => this.model && !this.model.exec?.endedAt && this.model.at === null && this.update(), 1000);
+  }
+
+  disconnectedCallback() {
+    clearInterval(this.ticker);
+  }
+
+  /** @param {import('./model.js').RunModel} model */
+  attach(model) {
+    this.model = model;
+    model.addEventListener('nodes', () => this.update());
+    model.addEventListener('layout', () => this.update());
+  }
+
+  update() {
+    const model = this.model;
+    if (!model?.exec) return;
+    const now = model.at !== null ? latest(model) : Date.now();
+    const from = Date.parse(model.exec.createdAt);
+    const to = model.exec.endedAt ? Date.parse(model.exec.endedAt) : Math.max(now, from + 1000);
+    this.span = { from, to: Math.max(to, from + 1) };
+    /** @type {Map<string, Bar[]>} */
+    const inner = new Map();
+    /** @type {Bar[]} */
+    const top = [];
+    for (const [path, node] of model.nodes) {
+      const start = node.startedAt ? Date.parse(node.startedAt) : 0;
+      if (!start) continue;
+      const bar = { path, node, depth: path.split('/').length - 1, from: start, start, end: node.endedAt ? Date.parse(node.endedAt) : now };
+      if (bar.depth === 0) top.push(bar);
+      else {
+        const loop = basePath(path).split('/')[0];
+        if (!model.open.has(loop)) continue;
+        const list = inner.get(loop) ?? [];
+        list.push(bar);
+        inner.set(loop, list);
+      }
+    }
+    this.ready(top);
+    const byStart = (/** @type {Bar} */ a, /** @type {Bar} */ b) => a.start - b.start;
+    this.bars = top.sort(byStart).flatMap((bar) => [bar, ...(inner.get(bar.path)?.sort(byStart) ?? [])]);
+    this.draw();
+  }
+
+  /** When a node could have begun: when the last of those before it ended. @param {Bar[]} bars */
+  ready(bars) {
+    const scene = this.model?.scene;
+    if (!scene) return;
+    const ends = new Map(bars.map((bar) => [bar.path, bar.end]));
+    for (const bar of bars) {
+      const i = scene.byId.get(bar.path);
+      if (i === undefined) continue;
+      let from = this.span.from;
+      for (const e of scene.into[i]) from = Math.max(from, Math.min(ends.get(scene.id(scene.packed.edges.from[e])) ?? 0, bar.start));
+      bar.from = Math.min(from, bar.start);
+    }
+  }
+
+  /** @param {string | null} path */
+  select(path) {
+    this.selected = path;
+    const place = this.bars.findIndex((bar) => bar.path === path);
+    if (place >= 0) {
+      const top = place * ROW;
+      if (top < this.scroller.scrollTop || top + ROW > this.scroller.scrollTop + this.scroller.clientHeight) this.scroller.scrollTop = top - 48;
+    }
+    this.draw();
+  }
+
+  render() {
+    if (!this.isConnected || !this.model) return;
+    const { from, to } = this.span;
+    const at = (/** @type {number} */ t) => Math.max(0, Math.min(100, ((t - from) / (to - from)) * 100));
+    fill(this.count, `${number(this.bars.length)} · ${duration(to - from)}`);
+    fill(this.axis, [0, 0.25, 0.5, 0.75, 1].map((share) => h('span', { style: { left: `${share * 100}%` } }, duration((to - from) * share))));
+    this.space.style.setProperty('height', `${this.bars.length * ROW}px`);
+    const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 3);
+    const last = Math.min(this.bars.length, first + Math.ceil(this.scroller.clientHeight / ROW) + 6);
+    fill(this.space, this.bars.slice(first, last).map((bar, k) => this.row(bar, first + k, at)));
+  }
+
+  /** @param {Bar} bar @param {number} place @param {(t: number) => number} at */
+  row(bar, place, at) {
+    const { node, path } = bar;
+    const waits = node.status === 'Waiting' || node.signal || node.kind === 'delay' || node.kind === 'waitForSignal';
+    const track = h('span', { class: 'tl-track' });
+    if (bar.from < bar.start) track.append(h('span', { class: 'tl-queue', style: { left: `${at(bar.from)}%`, width: `${at(bar.start) - at(bar.from)}%` } }));
+    track.append(h('span', { class: `tl-bar ${waits ? 'hatched' : ''} ${tone(node.status)}`, style: { left: `${at(bar.start)}%`, width: `max(3px, ${at(bar.end) - at(bar.start)}%)` } }));
+    for (let tick = 1; tick < Math.min(node.attempts, 20); tick++) track.append(h('span', { class: 'tl-tick', style: { left: `${at(bar.start + ((bar.end - bar.start) * tick) / node.attempts)}%` } }));
+    const median = this.medians.get(basePath(path));
+    if (median) track.append(h('span', { class: 'tl-median', title: `Median of recent runs: ${duration(median)}`, style: { left: `${at(bar.start + median)}%` } }));
+    const words = `${path}: ${node.status}, ${duration(bar.end - bar.start)}${bar.start - bar.from > 5 ? ` after ${duration(bar.start - bar.from)} in the queue` : ''}${node.attempts > 1 ? `, ${node.attempts} attempts` : ''}`;
+    return h('div', { role: 'listitem', class: 'tl-row', style: { top: `${place * ROW}px` } },
+      h('button', { type: 'button', class: `tl-pick${this.selected === path ? ' mine' : ''}`, title: words, 'aria-label': words, 'aria-pressed': String(this.selected === path), on: { click: () => this.dispatchEvent(new CustomEvent('pick', { detail: path })) } },
+        h('span', { class: 'tl-name', style: { 'padding-left': `${bar.depth * 12}px` } }, icon(node.status), h('span', null, node.name ?? path)), track, h('span', { class: 'tl-time' }, duration(bar.end - bar.start))));
+  }
+}
+
+/** @param {import('./model.js').RunModel} model */
+function latest(model) {
+  let at = Date.parse(model.exec.startedAt ?? model.exec.createdAt);
+  for (const node of model.nodes.values()) at = Math.max(at, Date.parse(node.endedAt ?? '') || 0, Date.parse(node.startedAt ?? '') || 0);
+  return at;
+}
+
+function legend() {
+  return h('span', { class: 'tl-legend muted' }, h('i', { class: 'swatch queue' }), 'queued ', h('i', { class: 'swatch run' }), 'running ', h('i', { class: 'swatch hatched' }), 'waiting');
+}
+customElements.define('w-timeline', Timeline);

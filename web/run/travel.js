@@ -1,0 +1,46 @@
+// A slider over the events: the run as it was after each of them.
+import { debounce, fill, h } from '../lib/dom.js';
+import { setParams } from '../lib/router.js';
+import { number } from '../lib/text.js';
+
+export class Travel extends HTMLElement {
+  constructor() {
+    super();
+    this.className = 'travel';
+    this.range = h('input', { type: 'range', min: '1', max: '1', step: '1', 'aria-label': 'Event' });
+    this.word = h('span', { class: 'muted' });
+    this.back = h('button', { type: 'button', class: 'button small', on: { click: () => setParams({ at: null }) } }, 'Now');
+    /** @type {import('./model.js').RunModel | null} */
+    this.model = null;
+    const go = debounce(90, () => setParams({ at: this.range.value }, { replace: true }));
+    this.range.addEventListener('input', () => {
+      this.words(Number(this.range.value));
+      go();
+    });
+  }
+
+  /** @param {import('./model.js').RunModel} model @param {() => number} total */
+  attach(model, total) {
+    this.model = model;
+    this.total = total;
+    fill(this, h('span', { class: 'travel-name' }, 'Time travel'), this.range, this.word, this.back);
+    model.addEventListener('events', () => this.update());
+    model.addEventListener('run', () => this.update());
+    this.update();
+  }
+
+  update() {
+    const total = Math.max(1, this.total?.() ?? 1);
+    this.range.max = String(total);
+    const at = this.model?.at ?? null;
+    if (document.activeElement !== this.range || at === null) this.range.value = String(at ?? total);
+    this.words(at);
+    this.back.hidden = at === null;
+  }
+
+  /** @param {number | null} at */
+  words(at) {
+    fill(this.word, at === null ? `all ${this.range.max} events` : `after event ${number(at)} of ${number(Number(this.range.max))}`);
+  }
+}
+customElements.define('w-travel', Travel);

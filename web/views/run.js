@@ -1,0 +1,160 @@
+// One run: head, graph, timeline, events and the chosen node, with one selection for all.
+import { fill, h } from '../lib/dom.js';
+import { View, failure, loading } from '../lib/view.js';
+import { ApiError, getIfAny, workflowPath } from '../lib/api.js';
+import { setParams, withParams } from '../lib/router.js';
+import { commandLine } from '../ui/bits.js';
+import { RunModel, basePath } from '../run/model.js';
+import { RunHead } from '../run/head.js';
+import { GraphElement } from '../graph/view.js';
+import { Timeline } from '../run/timeline.js';
+import { EventLog } from '../run/events.js';
+import { NodePanel } from '../run/node-panel.js';
+import { Travel } from '../run/travel.js';
+
+const PANES = [['graph', 'Graph'], ['node', 'Node'], ['timeline', 'Timeline'], ['events', 'Events']];
+
+class Run extends View {
+  constructor() {
+    super();
+    /** @type {RunModel | null} */
+    this.model = null;
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  keeps(now) {
+    return now.name === 'run' && now.id === this.id0;
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  start(now) {
+    this.id0 = now.id;
+    this.className = 'run-view';
+    document.title = `${now.id.slice(0, 13)} · Windlass`;
+    loading(this);
+    void this.open(now);
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  async open(now) {
+    const model = new RunModel(now.id, this.abort.signal);
+    this.model = model;
+    try {
+      for (const path of now.params.getAll('open')) model.open.add(path);
+      const at = Number(now.params.get('at') ?? 0);
+      this.build(model);
+      await model.load();
+      document.title = `${model.exec.status} · ${model.exec.workflowId} · Windlass`;
+      model.addEventListener('run', () => (document.title = `${model.exec.status} · ${model.exec.workflowId} · Windlass`));
+      this.log.attach(model);
+      if (at > 0) await model.travel(at);
+      this.choose(now.params);
+      this.travel.attach(model, () => Math.max(this.log.total, model.position));
+      void this.loadMedians(model);
+    } catch (error) {
+      if (this.abort.signal.aborted) return;
+      fill(this, h('div', { class: 'page' }, failure(error, () => this.start({ ...now })), error instanceof ApiError && error.status === 404
+        ? h('div', { class: 'empty' }, h('p', { class: 'muted' }, 'The run may have been removed by retention, or belongs to another tenant.'), commandLine('windlass runs --since 7d'), h('a', { href: '/' }, 'All runs')) : null));
+    }
+  }
+
+  /** @param {RunModel} model */
+  build(model) {
+    this.head = new RunHead();
+    this.graph = new GraphElement();
+    this.timeline = new Timeline();
+    this.log = new EventLog();
+    this.panel = new NodePanel();
+    this.travel = new Travel();
+    const find = h('input', { type: 'search', placeholder: 'Find a node', 'aria-label': 'Find a node in the graph', class: 'find' });
+    find.addEventListener('input', () => this.graph?.search(find.value));
+    this.tabs = h('div', { class: 'tabs panes' });
+    fill(this, this.head, this.tabs, h('div', { class: 'run-grid' },
+      h('section', { class: 'pane pane-graph', 'aria-label': 'Graph' }, h('div', { class: 'pane-head' }, h('h2', null, 'Graph'), h('span', { class: 'spacer' }), edgeLegend(), find), this.graph),
+      h('section', { class: 'pane pane-node', 'aria-label': 'Node', tabindex: '-1' }, this.panel),
+      h('section', { class: 'pane pane-timeline', 'aria-label': 'Timeline' }, this.timeline),
+      h('section', { class: 'pane pane-events', 'aria-label': 'Events' }, this.log)), this.travel);
+    this.head.attach(model);
+    this.timeline.attach(model);
+    this.panel.attach(model);
+    const remark = () => {
+      const marks = model.marks();
+      if (marks && this.graph?.scene === model.scene) this.graph?.setMarks(marks);
+    };
+    model.addEventListener('nodes', remark);
+    model.addEventListener('layout', () => {
+      if (!model.scene || !this.graph) return;
+      this.graph.setScene(model.scene, model.marks() ?? undefined);
+      this.choose(new URLSearchParams(location.search));
+    });
+    const pick = (/** @type {any} */ event) => setParams({ node: event.detail });
+    for (const part of [this.graph, this.timeline, this.log]) part.addEventListener('pick', pick);
+    this.graph.addEventListener('toggle', (/** @type {any} */ event) => {
+      model.toggle(event.detail);
+      setParams({ open: [...model.open] }, { replace: true });
+    });
+    this.graph.addEventListener('open', () => {
+      setParams({ pane: 'node' }, { replace: true });
+      this.panel?.querySelector('a, button')?.dispatchEvent(new Event('focus'));
+      /** @type {HTMLElement | null | undefined} */ (this.panel?.closest('section'))?.focus();
+    });
+    this.log.addEventListener('travel', (/** @type {any} */ event) => setParams({ at: event.detail }));
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  routed(now) {
+    const model = this.model;
+    if (!model?.exec) return;
+    const at = now.params.get('at') ? Number(now.params.get('at')) : null;
+    if (at !== model.at) void model.travel(at).catch((error) => fill(this.travel ?? this, failure(error, () => setParams({ at: null }))));
+    this.choose(now.params);
+  }
+
+  /** @param {URLSearchParams} params */
+  choose(params) {
+    const node = params.get('node');
+    const pane = params.get('pane') ?? (node ? 'node' : 'graph');
+    this.dataset.pane = PANES.some(([id]) => id === pane) ? pane : 'graph';
+    if (this.tabs) fill(this.tabs, PANES.map(([id, name]) => h('a', { href: withParams({ pane: id }), 'aria-current': id === this.dataset.pane ? 'true' : null }, name)));
+    const base = node === null ? null : basePath(node);
+    this.graph?.select(this.drawnFor(base), true);
+    this.timeline?.select(node);
+    this.log?.select(node);
+    this.panel?.select(node);
+  }
+
+  /** The box that shows a node: its own, or the loop that holds it. @param {string | null} base */
+  drawnFor(base) {
+    const scene = this.model?.scene;
+    let path = base;
+    while (path && scene && !scene.byId.has(path)) path = path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : null;
+    return path;
+  }
+
+  /** @param {RunModel} model */
+  async loadMedians(model) {
+    if (!model.exec.version) return;
+    const answer = await getIfAny(`${workflowPath(model.exec.workflowId)}/statistics`, this.abort.signal).catch(() => null);
+    const nodes = answer?.nodes;
+    if (!nodes || !this.timeline) return;
+    const list = Array.isArray(nodes) ? nodes : Object.entries(nodes).map(([node, stats]) => ({ node, .../** @type {any} */ (stats) }));
+    for (const item of list) {
+      const p50 = item.p50Ms ?? item.p50;
+      if (p50) this.timeline.medians.set(item.node ?? item.id, p50);
+    }
+    this.timeline.draw();
+  }
+
+  refresh() {
+    void this.model?.reload();
+  }
+
+  stop() {
+    this.model?.stop();
+  }
+}
+
+function edgeLegend() {
+  return h('span', { class: 'edge-legend muted' }, h('i', { class: 'edge taken' }), 'taken ', h('i', { class: 'edge not' }), 'not taken ', h('i', { class: 'edge lost' }), 'lost ', h('i', { class: 'edge critical' }), 'longest path');
+}
+customElements.define('w-run', Run);

@@ -1,0 +1,177 @@
+// One workflow: its graph with statistics, versions and their difference, its runs, and a form to
+// start it.
+import { fill, h } from '../lib/dom.js';
+import { api, get, getIfAny, workflowPath } from '../lib/api.js';
+import { View, failure, loading } from '../lib/view.js';
+import { can } from '../lib/session.js';
+import { setParams, withParams } from '../lib/router.js';
+import { button, copyButton, time } from '../ui/bits.js';
+import { openDialog } from '../ui/dialog.js';
+import { showWhole } from '../ui/value.js';
+import { GraphElement } from '../graph/view.js';
+import { Scene } from '../graph/scene.js';
+import { layoutDraft } from '../graph/draft.js';
+import { diffMarks, statisticsMarks, statisticsTable } from './workflow-marks.js';
+import { startForm } from './workflow-start.js';
+
+const SPANS = [['1h', 'Last hour'], ['1d', 'Last day'], ['7d', 'Last 7 days'], ['30d', 'Last 30 days']];
+
+class Workflow extends View {
+  constructor() {
+    super();
+    /** @type {any} */
+    this.definition = null;
+    /** @type {any[]} */
+    this.versions = [];
+    this.asked = 0;
+    this.shown = '';
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  keeps(now) {
+    return now.name === 'workflow' && now.id === this.id0;
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  start(now) {
+    this.id0 = now.id;
+    loading(this);
+    this.routed(now);
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  async routed(now) {
+    const mine = ++this.asked;
+    const version = now.params.get('version');
+    const key = `${now.id} ${version}`;
+    try {
+      if (key !== this.shown) {
+        const [definition, versions] = await Promise.all([
+          get(`${workflowPath(now.id)}${version ? `?version=${encodeURIComponent(version)}` : ''}`, this.abort.signal),
+          get(`${workflowPath(now.id)}/versions`, this.abort.signal)]);
+        if (mine !== this.asked) return;
+        this.definition = definition;
+        this.versions = versions.items;
+        this.shown = key;
+      }
+      this.draw(now);
+    } catch (error) {
+      if (!this.abort.signal.aborted) fill(this, h('div', { class: 'page' }, failure(error, () => this.routed(now)), h('a', { href: '/workflows' }, 'All workflows')));
+    }
+  }
+
+  refresh() {
+    this.shown = '';
+    void this.routed({ name: 'workflow', id: this.id0 ?? '', params: new URLSearchParams(location.search) });
+  }
+
+  /** @param {import('../lib/router.js').Route} now */
+  draw(now) {
+    const tab = now.params.get('tab') ?? 'graph';
+    const newest = this.versions[0]?.version ?? 1;
+    const version = Number(now.params.get('version') ?? newest);
+    document.title = `${this.definition.displayName ?? now.id} · Windlass`;
+    const pick = h('select', { 'aria-label': 'Version' }, this.versions.map((item) => h('option', { value: String(item.version) }, `Version ${item.version}`)));
+    pick.value = String(version);
+    pick.addEventListener('change', () => setParams({ version: pick.value === String(newest) ? null : pick.value }));
+    const content = h('div');
+    const tabs = [['graph', 'Graph'], ['versions', 'Versions'], ['statistics', 'Statistics'], ...(can('workflows:execute') ? [['start', 'Start']] : [])];
+    fill(this, h('div', { class: 'page workflow-page' },
+      h('nav', { class: 'crumbs', 'aria-label': 'Breadcrumbs' }, h('a', { href: '/workflows' }, 'Workflows')),
+      h('div', { class: 'page-head' }, h('h1', null, this.definition.displayName ?? now.id), h('span', { class: 'mono muted' }, now.id), copyButton(now.id, 'Copy the id'), pick, h('span', { class: 'spacer' }),
+        h('a', { class: 'button', href: `/?workflow=${encodeURIComponent(now.id)}` }, 'Runs'),
+        button('Definition', () => showWhole(`${now.id} version ${version}`, JSON.stringify(this.definition, null, 2))),
+        can('workflows:manage') ? h('a', { class: 'button', href: `/editor?workflow=${encodeURIComponent(now.id)}&version=${version}` }, 'Edit') : null,
+        can('workflows:manage') ? button('Disable', () => this.disable(now.id), 'danger') : null,
+        can('workflows:execute') ? h('a', { class: 'button primary', href: withParams({ tab: 'start' }) }, 'Start') : null),
+      this.definition.description ? h('p', { class: 'muted' }, this.definition.description) : null,
+      h('nav', { class: 'tabs', 'aria-label': 'Parts' }, tabs.map(([id, name]) => h('a', { href: withParams({ tab: id === 'graph' ? null : id }), 'aria-current': id === tab ? 'page' : null }, name))), content));
+    if (tab === 'start' && can('workflows:execute')) fill(content, startForm(now.id, this.definition, version, newest));
+    else if (tab === 'versions') void this.drawVersions(content, now, newest);
+    else void this.drawGraph(content, now, version, tab === 'statistics');
+  }
+
+  /** @param {string} id */
+  disable(id) {
+    const reply = h('div');
+    const content = h('div', { class: 'sheet' }, h('p', null, 'No new runs start until it is enabled again. Runs under way go on.'), reply,
+      h('div', { class: 'buttons' }, button('Disable', () => act('DELETE', ''), 'danger'), button('Enable', () => act('POST', '/enable'))));
+    const dialog = openDialog(`Disable ${id}`, content);
+    const act = async (/** @type {string} */ method, /** @type {string} */ tail) => {
+      try {
+        await api(method, workflowPath(id) + tail);
+        dialog.close();
+      } catch (error) {
+        fill(reply, failure(error));
+      }
+    };
+  }
+
+  /** @param {string} id @param {number} version @param {Set<string>} open @param {any} definition */
+  async scene(id, version, open, definition) {
+    const query = new URLSearchParams({ version: String(version) });
+    for (const path of open) query.append('open', path);
+    const packed = await getIfAny(`${workflowPath(id)}/layout?${query}`, this.abort.signal);
+    return new Scene(packed?.nodes ? packed : layoutDraft(definition, open));
+  }
+
+  /** @param {HTMLElement} place @param {import('../lib/router.js').Route} now @param {number} version @param {boolean} table */
+  async drawGraph(place, now, version, table) {
+    const open = new Set(now.params.getAll('open'));
+    const span = now.params.get('from') ?? '7d';
+    const since = h('select', { 'aria-label': 'Time' }, SPANS.map(([value, name]) => h('option', { value }, name)));
+    since.value = span;
+    since.addEventListener('change', () => setParams({ from: since.value }));
+    const graph = new GraphElement();
+    const note = h('p', { class: 'muted' });
+    const rows = h('div');
+    fill(place, h('div', { class: 'stack' }, h('div', { class: 'buttons' }, since, note), table ? rows : h('div', { class: 'graph-box' }, graph)));
+    const scene = await this.scene(now.id, version, open, this.definition);
+    if (!table) graph.setScene(scene);
+    graph.addEventListener('toggle', (/** @type {any} */ event) => {
+      if (!open.delete(event.detail)) open.add(event.detail);
+      setParams({ open: [...open] });
+    });
+    const from = new Date(Date.now() - ({ '1h': 36e5, '1d': 864e5, '7d': 6048e5, '30d': 2592e6 }[span] ?? 6048e5)).toISOString();
+    const stats = await getIfAny(`${workflowPath(now.id)}/statistics?from=${encodeURIComponent(from)}&version=${version}`, this.abort.signal).catch(() => null);
+    if (!stats) fill(note, 'This server has no statistics.');
+    else {
+      if (!table) graph.setMarks(statisticsMarks(scene, stats));
+      fill(note, `${stats.runs ?? 0} runs of version ${version}${stats.bounded || stats.complete === false ? ', the newest of them' : ''}`);
+      if (table) fill(rows, statisticsTable(stats));
+    }
+  }
+
+  /** @param {HTMLElement} place @param {import('../lib/router.js').Route} now @param {number} newest */
+  async drawVersions(place, now, newest) {
+    const to = Number(now.params.get('to') ?? newest);
+    const from = Number(now.params.get('from') ?? Math.max(1, to - 1));
+    const result = h('div', { class: 'stack' });
+    const radio = (/** @type {string} */ name, /** @type {number} */ value, /** @type {number} */ chosen) => {
+      const box = h('input', { type: 'radio', name, 'aria-label': `${name} version ${value}`, on: { change: () => setParams({ [name]: value }) } });
+      box.checked = value === chosen;
+      return h('td', null, box);
+    };
+    fill(place, h('div', { class: 'stack' }, h('div', { class: 'table-wrap' }, h('table', null,
+      h('thead', null, h('tr', null, ['From', 'To', 'Version', 'Published', 'Digest', ''].map((name) => h('th', null, name)))),
+      h('tbody', null, this.versions.slice(0, 100).map((item) => h('tr', null, radio('from', item.version, from), radio('to', item.version, to), h('td', null, h('a', { href: `${location.pathname}?version=${item.version}` }, `Version ${item.version}`)), h('td', { class: 'muted' }, time(item.publishedAt)), h('td', { class: 'mono muted' }, item.digest.slice(0, 16)),
+        h('td', null, h('a', { href: `/?workflow=${encodeURIComponent(now.id)}` }, 'runs'))))))), result));
+    if (this.versions.length < 2 || from === to) return;
+    const diff = await get(`${workflowPath(now.id)}/diff?from=${from}&to=${to}`, this.abort.signal);
+    const [older, newer] = await Promise.all([get(`${workflowPath(now.id)}?version=${from}`), get(`${workflowPath(now.id)}?version=${to}`)]);
+    const graph = new GraphElement();
+    fill(result, h('h2', null, `From version ${from} to version ${to}`), changes(diff), h('div', { class: 'graph-box' }, graph));
+    const { scene, marks } = diffMarks(older, newer, diff);
+    graph.setScene(scene, marks);
+  }
+}
+
+/** @param {any} diff */
+function changes(diff) {
+  const line = (/** @type {string} */ tone, /** @type {string} */ word, /** @type {string[]} */ names) => names.length ? h('div', null, h('span', { class: tone }, `${word} `), names.slice(0, 60).map((name) => [h('code', { class: 'chip' }, name), ' '])) : null;
+  const changed = Object.entries(diff.nodes?.changed ?? {}).map(([id, keys]) => `${id} (${/** @type {string[]} */ (keys).join(', ')})`);
+  const lines = [line('good', '+ nodes', diff.nodes?.added ?? []), line('bad', '− nodes', diff.nodes?.removed ?? []), line('wait', '~ nodes', changed),
+    line('good', '+ edges', diff.edges?.added ?? []), line('bad', '− edges', diff.edges?.removed ?? []), line('wait', '~ keys', diff.keys ?? [])].filter(Boolean);
+  return h('div', { class: 'panel stack' }, lines.length ? lines : 'Nothing differs.');
+}
+customElements.define('w-workflow', Workflow);
