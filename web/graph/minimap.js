@@ -14,6 +14,8 @@ export class Minimap extends HTMLElement {
     this.canvas = document.createElement('canvas');
     this.back = document.createElement('canvas');
     this.scale = 1;
+    this.left = 0;
+    this.top = 0;
   }
 
   connectedCallback() {
@@ -31,8 +33,6 @@ export class Minimap extends HTMLElement {
     };
     this.canvas.addEventListener('pointerdown', move);
     this.canvas.addEventListener('pointermove', move);
-    this.left = 0;
-    this.top = 0;
   }
 
   /** Statuses changed: drawn again, at most twice a second. */

@@ -4,13 +4,12 @@ import { STATUSES, glyph } from './glyph.js';
 
 export { STATUSES };
 const TONES = ['idle', 'idle', 'live', 'wait', 'good', 'bad', 'idle', 'block', 'block'];
-export const EDGE_STATES = ['unresolved', 'taken', 'notTaken', 'lost'];
 
 /**
  * @typedef {object} Marks what is said of boxes and edges, by their place in the scene
  * @property {Uint8Array} status index into STATUSES; 255 without one
  * @property {Map<number, string>} notes a word at the right side of a box
- * @property {Uint8Array} edge index into EDGE_STATES
+ * @property {Uint8Array} edge 0 unresolved, 1 taken, 2 not taken, 3 lost
  * @property {Set<number>} critical edges of the critical path
  * @property {Map<number, 'added' | 'removed' | 'changed'>} changes
  * @property {Map<number, number>} [progress] from 0 to 1

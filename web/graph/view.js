@@ -1,6 +1,6 @@
 // The graph as an element: pan, zoom, hover, choose, open and close, search, a minimap, and a
 // list of the visible boxes for keyboards and screen readers. Fires `pick` and `toggle`.
-import { debounce, eachFrame, fill, h } from '../lib/dom.js';
+import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { STATUSES, noMarks, paint, readPalette } from './paint.js';
 import { Minimap } from './minimap.js';
 
@@ -26,7 +26,7 @@ export class GraphElement extends HTMLElement {
     this.found = null;
     this.size = { width: 0, height: 0, ratio: 1 };
     this.draw = eachFrame(() => this.paint());
-    this.relist = debounce(120, () => this.drawList());
+    this.relist = throttle(150, () => this.drawList());
   }
 
   connectedCallback() {

@@ -88,3 +88,19 @@ export function debounce(ms, work) {
     timer = setTimeout(() => work(...args), ms);
   };
 }
+
+/**
+ * Calls at most once in a while, and once more after the last time.
+ * @param {number} ms @param {() => void} work
+ */
+export function throttle(ms, work) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    setTimeout(() => {
+      asked = false;
+      work();
+    }, ms);
+  };
+}

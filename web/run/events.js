@@ -48,36 +48,15 @@ export class EventLog extends HTMLElement {
     void this.open();
   }
 
-  /** Finds the end: positions are dense, so the statuses' one is the count. */
+  /** Positions are dense, so the last event's position is the count. */
   async open() {
     const model = this.model;
     if (!model) return;
     let end = model.position;
-    try {
-      if (!end) end = await this.findEnd(model);
-      else {
-        const after = await get(`${runPath(model.id)}/events?after=${end}&limit=1000`, model.signal);
-        end += after.items.length;
-      }
-    } catch {
-      return;
-    }
+    if (model.at !== null) end = await get(`${runPath(model.id)}/statuses`, model.signal).then((now) => now.sequence, () => end);
     this.total = Math.max(this.total, end);
-    if (!model.position) model.position = end;
     this.toTail();
     model.mark('events');
-  }
-
-  /** Where statuses do not say it: pages forward, each as large as allowed. @param {import('./model.js').RunModel} model */
-  async findEnd(model) {
-    let end = 0;
-    for (let page = 0; page < 200; page++) {
-      const answer = await get(`${runPath(model.id)}/events?after=${end}&limit=10000`, model.signal);
-      this.keep(answer.items);
-      end += answer.items.length;
-      if (!answer.next || !answer.items.length) break;
-    }
-    return end;
   }
 
   /** @param {any[]} items */

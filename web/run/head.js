@@ -92,6 +92,7 @@ export class RunHead extends HTMLElement {
 
 /** From this run to the cause, through loops and child runs. @param {import('./model.js').RunModel} model @param {any} cause */
 async function trailOf(model, cause) {
+  /** @type {HTMLElement[]} */
   const parts = [link(model.id, cause)];
   let at = cause.executionId;
   for (let depth = 0; at !== model.id && depth < 12; depth++) {

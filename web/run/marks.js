@@ -1,6 +1,6 @@
 // What the graph says of a run: by box its status and tally, by edge whether it was taken, and
 // which path took the longest.
-import { EDGE_STATES, STATUSES, noMarks } from '../graph/paint.js';
+import { STATUSES, noMarks } from '../graph/paint.js';
 import { number } from '../lib/text.js';
 import { basePath } from './model.js';
 
@@ -10,70 +10,64 @@ const LOUDEST = ['Failed', 'Running', 'Waiting', 'Queued', 'Blocked', 'Cancelled
 /** @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene */
 export function makeMarks(model, scene) {
   const marks = noMarks(scene);
-  const inner = tallies(model, scene);
-  const { id, count } = scene.packed.nodes;
+  const { id, count, frame, index } = scene.packed.nodes;
+  const bodies = model.statuses?.bodies ?? {};
   marks.progress = new Map();
   for (let i = 0; i < scene.count; i++) {
     const node = model.nodes.get(id[i]);
-    if (count[i] > 1) group(model, scene, marks, i);
+    if (count[i] > 1) group(marks, i, countMembers(model, scene, i));
+    else if (frame[i] >= 0) group(marks, i, live(model, bodies[index[i]], id[i]));
     else if (node) {
       marks.status[i] = STATUSES.indexOf(node.status);
       const note = noteOf(node);
       if (note) marks.notes.set(i, note);
       if (node.iterations?.total) marks.progress.set(i, Math.min(1, (node.iterations.started - node.iterations.running) / node.iterations.total));
-    } else if (inner.has(id[i])) {
-      const counts = /** @type {Map<string, number>} */ (inner.get(id[i]));
-      marks.status[i] = STATUSES.indexOf(LOUDEST.find((status) => counts.has(status)) ?? 'Pending');
-      marks.notes.set(i, [...counts].sort(([a], [b]) => LOUDEST.indexOf(a) - LOUDEST.indexOf(b)).map(([status, n]) => `${number(n)} ${status.toLowerCase()}`).join(' · '));
     } else marks.status[i] = 0;
   }
   edgeStates(model, scene, marks);
-  criticalPath(model, scene, marks);
+  marks.critical = criticalPath(model, scene, marks);
   return marks;
 }
 
-/** By path without iterations, how many instances stand where. @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene */
-function tallies(model, scene) {
-  /** @type {Map<string, Map<string, number>>} */
-  const found = new Map();
-  if (!scene.opened.size) return found;
-  for (const [path, node] of model.nodes) {
-    const base = basePath(path);
-    if (base === path) continue;
-    let counts = found.get(base);
-    if (!counts) found.set(base, (counts = new Map()));
-    counts.set(node.status, (counts.get(node.status) ?? 0) + 1);
-  }
-  return found;
-}
-
-/** A box that stands for several nodes. @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene @param {import('../graph/paint.js').Marks} marks @param {number} i */
-function group(model, scene, marks, i) {
+/** How the instances of a node inside a loop stand: as the statuses count them, or while a run shows an earlier moment, as they are listed. @param {import('./model.js').RunModel} model @param {Record<string, number> | undefined} counted @param {string} base */
+function live(model, counted, base) {
+  if (counted) return new Map(Object.entries(counted));
   /** @type {Map<string, number>} */
   const counts = new Map();
-  for (const path of membersOf(model, scene, i)) {
-    const status = model.nodes.get(path)?.status ?? 'Pending';
-    counts.set(status, (counts.get(status) ?? 0) + 1);
+  for (const [path, node] of model.nodes) if (path.includes('[') && basePath(path) === base) counts.set(node.status, (counts.get(node.status) ?? 0) + 1);
+  return counts;
+}
+
+/** @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene @param {number} i */
+function countMembers(model, scene, i) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const [first, count, step] of scene.packed.members[i] ?? []) {
+    for (let n = 0; n < count; n++) {
+      const status = STATUSES[model.letters[first + n * step]] ?? 'Pending';
+      counts.set(status, (counts.get(status) ?? 0) + 1);
+    }
   }
+  return counts;
+}
+
+/** A box that stands for several. @param {import('../graph/paint.js').Marks} marks @param {number} i @param {Map<string, number>} counts */
+function group(marks, i, counts) {
+  marks.status[i] = STATUSES.indexOf(LOUDEST.find((status) => counts.get(status)) ?? 'Pending');
   if (!counts.size) return;
-  marks.status[i] = STATUSES.indexOf(LOUDEST.find((status) => counts.has(status)) ?? 'Pending');
-  marks.notes.set(i, [...counts].map(([status, n]) => `${number(n)} ${status.toLowerCase()}`).join(' · '));
+  const words = [...counts].filter(([, n]) => n).sort(([a], [b]) => LOUDEST.indexOf(a) - LOUDEST.indexOf(b)).map(([status, n]) => `${number(n)} ${status.toLowerCase()}`);
+  marks.notes.set(i, words.join(' · '));
 }
 
 /** The paths of the nodes that a box stands for. @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene @param {number} i */
 export function membersOf(model, scene, i) {
-  const ids = scene.packed.ids ?? topLevel(model);
+  const paths = model.paths();
   /** @type {string[]} */
-  const paths = [];
+  const found = [];
   for (const [first, count, step] of scene.packed.members[i] ?? []) {
-    for (let n = 0; n < count; n++) if (ids[first + n * step]) paths.push(ids[first + n * step]);
+    for (let n = 0; n < count; n++) if (paths[first + n * step]) found.push(paths[first + n * step]);
   }
-  return paths;
-}
-
-/** @param {import('./model.js').RunModel} model @returns {string[]} */
-function topLevel(model) {
-  return (model.definition?.nodes ?? []).map((/** @type {any} */ node) => node.id);
+  return found;
 }
 
 /** @param {import('./model.js').NodeState} node */
@@ -91,17 +85,29 @@ function noteOf(node) {
 
 /** @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene @param {import('../graph/paint.js').Marks} marks */
 function edgeStates(model, scene, marks) {
-  const known = new Map(model.drawnEdges.map((edge) => [`${edge.from} ${edge.to} ${edge.when}`, EDGE_STATES.indexOf(edge.state)]));
-  const { from, to, kind, label } = scene.packed.edges;
+  const { from, to, kind, label, index, members } = scene.packed.edges;
+  const letters = model.statuses?.edges ?? '';
   for (let e = 0; e < from.length; e++) {
-    const [a, b] = [scene.id(from[e]), scene.id(to[e])];
-    const drawn = known.get(`${a} ${b} ${['success', 'failure', 'always'][kind[e]]}`);
-    const guess = resolve(STATUSES[marks.status[from[e]]], STATUSES[marks.status[to[e]]], kind[e], Boolean(label[e]));
-    marks.edge[e] = drawn !== undefined && drawn > 0 ? drawn : guess;
+    let state = 'UTNL'.indexOf(letters[index[e]] ?? 'U');
+    if (members?.[e]) state = loudestEdge(letters, members[e]);
+    marks.edge[e] = state > 0 ? state : resolve(STATUSES[marks.status[from[e]]], STATUSES[marks.status[to[e]]], kind[e], Boolean(label[e]));
   }
 }
 
-/** What an edge must have resolved to, from the statuses at its ends. @param {string | undefined} source @param {string | undefined} target @param {number} kind @param {boolean} conditional */
+/** @param {string} letters @param {number[][]} members */
+function loudestEdge(letters, members) {
+  let taken = 0;
+  for (const [first, count, step] of members) {
+    for (let n = 0; n < count; n++) {
+      const state = 'UTNL'.indexOf(letters[first + n * step] ?? 'U');
+      if (state === 3) return 3;
+      if (state > 0 && taken !== 1) taken = state;
+    }
+  }
+  return taken;
+}
+
+/** What an edge must have resolved to, from the statuses at its ends, until the next statuses say it. @param {string | undefined} source @param {string | undefined} target @param {number} kind @param {boolean} conditional */
 function resolve(source, target, kind, conditional) {
   if (!source || ['Pending', 'Queued', 'Running', 'Waiting'].includes(source)) return 0;
   if (source === 'Skipped') return 2;
@@ -113,23 +119,36 @@ function resolve(source, target, kind, conditional) {
   return conditional && target === 'Pending' ? 0 : 1;
 }
 
-/** Back from what ended last, always to what it waited for longest. @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene @param {import('../graph/paint.js').Marks} marks */
+/** @type {WeakMap<import('./model.js').RunModel, { at: number, scene: unknown, path: Set<number> }>} */
+const paths = new WeakMap();
+
+/** Back from what ended last, always to what it waited for longest; at most once a second. @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene @param {import('../graph/paint.js').Marks} marks */
 function criticalPath(model, scene, marks) {
-  if (scene.count > 20_000) return;
-  const end = (/** @type {number} */ i) => {
-    const node = model.nodes.get(scene.id(i));
-    return node?.startedAt ? Date.parse(node.endedAt ?? '') || Date.now() : 0;
-  };
+  const known = paths.get(model);
+  if (known && known.scene === scene && model.at === null && performance.now() - known.at < 1000 && scene.count > 200) return known.path;
+  /** @type {Set<number>} */
+  const path = new Set();
+  const now = Date.now();
+  const ends = new Float64Array(scene.count);
   let at = -1;
-  for (let i = 0; i < scene.count; i++) if (scene.packed.nodes.frame[i] < 0 && end(i) && (at < 0 || end(i) > end(at))) at = i;
-  for (let steps = 0; at >= 0 && steps < scene.count; steps++) {
+  for (let i = 0; i < scene.count && scene.count <= 20_000; i++) {
+    const node = model.nodes.get(scene.id(i));
+    if (!node?.startedAt) continue;
+    ends[i] = node.endedAt ? Date.parse(node.endedAt) : now;
+    if (scene.packed.nodes.frame[i] < 0 && (at < 0 || ends[i] > ends[at])) at = i;
+  }
+  const seen = new Set();
+  while (at >= 0 && !seen.has(at)) {
+    seen.add(at);
     let best = -1;
     for (const e of scene.into[at]) {
-      if (marks.edge[e] !== 1 || !end(scene.packed.edges.from[e])) continue;
-      if (best < 0 || end(scene.packed.edges.from[e]) > end(scene.packed.edges.from[best])) best = e;
+      const before = scene.packed.edges.from[e];
+      if (marks.edge[e] === 1 && ends[before] && (best < 0 || ends[before] > ends[scene.packed.edges.from[best]])) best = e;
     }
-    if (best < 0) return;
-    marks.critical.add(best);
+    if (best < 0) break;
+    path.add(best);
     at = scene.packed.edges.from[best];
   }
+  paths.set(model, { at: performance.now(), scene, path });
+  return path;
 }

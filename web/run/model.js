@@ -5,7 +5,7 @@ import { eachFrame } from '../lib/dom.js';
 import { follow } from '../lib/stream.js';
 import { ended } from '../lib/status.js';
 import { getToken } from '../lib/session.js';
-import { layoutDraft } from '../graph/draft.js';
+import { STATUSES } from '../graph/glyph.js';
 import { Scene } from '../graph/scene.js';
 import { makeMarks } from './marks.js';
 
@@ -16,6 +16,11 @@ const BECOMES = {
   NodeStarted: 'Running', NodeSucceeded: 'Succeeded', NodeFailed: 'Failed', NodeRetryScheduled: 'Waiting', NodeSkipped: 'Skipped',
   NodeBlocked: 'Blocked', NodeCancelled: 'Cancelled', NodeWaiting: 'Waiting', NodeReattempted: 'Pending', NodeSetByHand: 'Succeeded',
 };
+
+/** The letters of statuses, in the order of STATUSES. */
+const LETTERS = 'PQRWSFKBC';
+/** Runs of more nodes are read without them. */
+const LARGE = 1500;
 
 /** The path of a node without its iterations. @param {string} path */
 export const basePath = (path) => path.replace(/\[\d+\]/g, '');
@@ -36,8 +41,10 @@ export class RunModel extends EventTarget {
     this.statuses = null;
     /** @type {Scene | null} */
     this.scene = null;
-    /** @type {any[]} */
-    this.drawnEdges = [];
+    /** By number, the place of its status in STATUSES. */
+    this.letters = new Uint8Array();
+    /** @type {Map<string, number>} */
+    this.numbers = new Map();
     /** @type {Set<string>} */
     this.open = new Set();
     /** Position of the last known event. */
@@ -49,7 +56,6 @@ export class RunModel extends EventTarget {
     this.liveEvents = /** @type {any[]} */ ([]);
     this.tell = eachFrame(() => this.flush());
     this.pending = new Set(/** @type {string[]} */ ([]));
-    this.staleAt = 0;
   }
 
   /** @param {string} what */
@@ -64,46 +70,91 @@ export class RunModel extends EventTarget {
     for (const what of all) this.dispatchEvent(new Event(what));
   }
 
+  /** The graph and its statuses first, which are small whatever the run is; then the rest. */
   async load() {
-    const [statuses, exec] = await Promise.all([getIfAny(`${runPath(this.id)}/statuses`, this.signal), get(runPath(this.id), this.signal)]);
-    this.id = exec.executionId;
-    this.statuses = statuses;
-    this.position = statuses?.position ?? statuses?.sequence ?? 0;
-    this.take(exec);
-    if (!ended(exec.status) && this.at === null) this.listen();
-    await this.loadLayout();
+    const [statuses, packed] = await Promise.all([this.fetchStatuses(), this.fetchLayout()]);
+    this.scene = new Scene(packed);
+    this.id = statuses.executionId;
+    this.takeStatuses(statuses);
+    this.position = statuses.sequence;
+    this.mark('layout');
+    this.take(await this.fetchRun());
+    if (!ended(this.exec.status) && this.at === null) this.listen();
+  }
+
+  /** @returns {Promise<any>} */
+  fetchStatuses() {
+    const query = this.at !== null ? `?at=${this.at}` : this.open.size ? '?expand=true' : '';
+    return get(`${runPath(this.id)}/statuses${query}`, this.signal);
+  }
+
+  /** @returns {Promise<any>} */
+  fetchLayout() {
+    const query = new URLSearchParams({ ids: 'true' });
+    for (const path of this.open) query.append('open', path);
+    return get(`${runPath(this.id)}/layout?${query}`, this.signal);
+  }
+
+  /** A large run is read without its nodes: a node's panel asks for the one that is chosen. */
+  fetchRun() {
+    const query = new URLSearchParams();
+    if (this.at !== null) query.set('at', String(this.at));
+    if ((this.statuses?.nodes.length ?? 0) > LARGE && this.scene?.count) query.set('nodes', this.scene.id(0));
+    return get(`${runPath(this.id)}?${query}`, this.signal);
   }
 
   /** @param {any} exec */
   take(exec) {
     this.exec = exec;
-    this.nodes = new Map(Object.entries(exec.nodes ?? {}));
+    for (const [path, node] of Object.entries(exec.nodes ?? {})) this.nodes.set(path, { ...this.nodes.get(path), ...node });
     this.mark('run');
     this.mark('nodes');
   }
 
+  /** @param {any} statuses */
+  takeStatuses(statuses) {
+    this.statuses = statuses;
+    this.letters = Uint8Array.from(statuses.nodes, (/** @type {string} */ letter) => LETTERS.indexOf(letter.toUpperCase()));
+    const paths = this.paths();
+    const created = Date.parse(statuses.createdAt);
+    this.nodes = new Map([...this.nodes].filter(([path]) => path.includes('[')));
+    this.numbers = new Map();
+    for (let n = 0; n < statuses.nodes.length && n < paths.length; n++) {
+      this.numbers.set(paths[n], n);
+      const start = statuses.started[n];
+      const took = statuses.took[n];
+      const cycle = statuses.loops[n];
+      this.nodes.set(paths[n], {
+        status: STATUSES[this.letters[n]], attempts: statuses.attempts[n] ?? (start >= 0 ? 1 : 0),
+        startedAt: start >= 0 ? new Date(created + start).toISOString() : null, endedAt: took >= 0 ? new Date(created + start + took).toISOString() : null,
+        ...(cycle ? { iterations: { total: cycle.items, started: cycle.opened, running: cycle.running, failed: cycle.failed.length, which: cycle.failed } } : {}),
+      });
+    }
+    this.mark('nodes');
+  }
+
+  /** By number, the paths of the nodes. @returns {string[]} */
+  paths() {
+    const { scene } = this;
+    if (!scene) return [];
+    if (scene.packed.ids) return scene.packed.ids;
+    /** @type {string[]} */
+    const paths = [];
+    scene.packed.nodes.index.forEach((number, i) => (paths[number] = scene.id(i)));
+    return paths;
+  }
+
   async loadLayout() {
-    const open = [...this.open].map((path) => `open=${encodeURIComponent(path)}`).join('&');
-    const [packed, drawn] = await Promise.all([
-      getIfAny(`${runPath(this.id)}/layout${open ? `?${open}` : ''}`, this.signal),
-      this.exec.counts && sum(this.exec.counts) < 3000 ? getIfAny(`${runPath(this.id)}/graph`, this.signal) : null,
-    ]);
-    this.drawnEdges = drawn?.edges ?? [];
-    if (packed?.nodes) this.scene = new Scene(packed);
-    else this.scene = new Scene(layoutDraft(await this.loadDefinition(drawn), this.open));
+    const [packed, statuses] = await Promise.all([this.fetchLayout(), this.fetchStatuses()]);
+    this.scene = new Scene(packed);
+    this.takeStatuses(statuses);
+    if (this.exec) this.take(this.exec);
     this.mark('layout');
   }
 
-  /** The definition of the run's version; of a dynamic graph, its nodes alone. @param {any} [drawn] */
-  async loadDefinition(drawn) {
-    if (this.definition) return this.definition;
-    if (this.exec.version) this.definition = await getIfAny(`${workflowPath(this.exec.workflowId)}?version=${this.exec.version}`, this.signal);
-    if (!this.definition && drawn) {
-      this.definition = { id: this.exec.workflowId, nodes: drawn.nodes.map((/** @type {any} */ node) => ({
-        id: node.id, name: node.name, actionType: node.kind,
-        edges: drawn.edges.filter((/** @type {any} */ e) => e.from === node.id).map((/** @type {any} */ e) => ({ targetNode: e.to, when: e.when, condition: e.label })),
-      })) };
-    }
+  /** The definition of the run's version; a dynamic graph has none. */
+  async loadDefinition() {
+    if (!this.definition && this.exec.version) this.definition = await getIfAny(`${workflowPath(this.exec.workflowId)}?version=${this.exec.version}`, this.signal);
     return this.definition;
   }
 
@@ -173,6 +224,8 @@ export class RunModel extends EventTarget {
   patch(path, change) {
     const before = this.nodes.get(path) ?? { status: 'Pending', attempts: 0, startedAt: null, endedAt: null };
     this.nodes.set(path, { ...before, ...change });
+    const number = this.numbers.get(path);
+    if (number !== undefined && change.status) this.letters[number] = STATUSES.indexOf(change.status);
     this.mark('nodes');
   }
 
@@ -183,7 +236,6 @@ export class RunModel extends EventTarget {
       this.exec = { ...this.exec, status: next, endedAt: event.kind === 'RunFinished' ? event.at : this.exec.endedAt };
       this.mark('run');
     }
-    this.staleAt = 0;
   }
 
   /** Events say what changed, not all of it: values come with the next snapshot. */
@@ -197,19 +249,14 @@ export class RunModel extends EventTarget {
   }
 
   async reload() {
-    if (this.at !== null || this.signal.aborted) return;
+    if (this.at !== null || this.signal.aborted || !this.exec) return;
     try {
-      const position = this.position;
-      const exec = await get(runPath(this.id), this.signal);
-      const late = this.liveEvents.filter((event) => event.position > position && event.node && BECOMES[event.kind]);
-      this.take(exec);
-      for (const event of late) this.change(event);
-      if (this.scene && sum(exec.counts) < 3000) {
-        const drawn = await getIfAny(`${runPath(this.id)}/graph`, this.signal);
-        this.drawnEdges = drawn?.edges ?? this.drawnEdges;
-        this.mark('nodes');
-      }
-      if (!ended(exec.status) && (this.stream === 'ended' || this.stream === 'none')) this.listen();
+      const statuses = await this.fetchStatuses();
+      if (statuses.definition !== this.statuses.definition) this.scene = new Scene(await this.fetchLayout());
+      this.takeStatuses(statuses);
+      this.take(await this.fetchRun());
+      for (const event of this.liveEvents) if (event.position > statuses.sequence && event.node && BECOMES[event.kind]) this.change(event);
+      if (!ended(this.exec.status) && (this.stream === 'ended' || this.stream === 'none')) this.listen();
     } catch {
       // The stream reconnects, and its next event asks again.
     }
@@ -218,24 +265,16 @@ export class RunModel extends EventTarget {
   /** Shows the run as it was after an event; null follows it again. @param {number | null} at */
   async travel(at) {
     this.at = at;
-    if (at === null) {
-      await this.reload();
-      if (!ended(this.exec.status)) this.listen();
-      return;
-    }
-    const exec = await get(`${runPath(this.id)}?at=${at}`, this.signal);
+    const [statuses, exec] = [await this.fetchStatuses(), await this.fetchRun()];
     if (this.at !== at) return;
-    this.drawnEdges = [];
+    this.nodes.clear();
+    this.takeStatuses(statuses);
     this.take(exec);
+    if (at === null && !ended(exec.status)) this.listen();
   }
 
   stop() {
     clearTimeout(this.timer);
     this.unlisten?.();
   }
-}
-
-/** @param {Record<string, number>} counts */
-function sum(counts) {
-  return Object.values(counts ?? {}).reduce((a, b) => a + b, 0);
 }

@@ -8,6 +8,8 @@ import { runHref, withParams } from '../lib/router.js';
 import { copyButton, runLink, time } from '../ui/bits.js';
 import { longText, valueBlock } from '../ui/value.js';
 import { actionButtons } from '../act/buttons.js';
+import { definedNode } from '../act/fields.js';
+import { bodyOf } from '../graph/draft.js';
 import { basePath } from './model.js';
 import { membersOf } from './marks.js';
 
@@ -83,7 +85,8 @@ export class NodePanel extends HTMLElement {
     const reason = why?.nodes?.find((/** @type {any} */ item) => item.node === path)?.reason;
     const last = node.actions?.at(-1);
     const took = node.startedAt ? (node.endedAt ? Date.parse(node.endedAt) : Date.now()) - Date.parse(node.startedAt) : null;
-    const scroll = this.scrollTop;
+    const box = /** @type {HTMLElement} */ (this);
+    const scroll = box.scrollTop;
     fill(this, this.head(path, node),
       model.at === null ? actionButtons(model, path, node) : null,
       reason ? h('p', { class: 'why' }, longText(reason)) : null,
@@ -98,14 +101,26 @@ export class NodePanel extends HTMLElement {
       last ? valueBlock('Input', last.parameters) : null,
       node.output !== null || node.status === 'Succeeded' ? valueBlock('Output', node.output) : null,
       ancestry(model, path, node));
-    this.scrollTop = scroll;
+    box.scrollTop = scroll;
   }
 
   /** @param {import('./model.js').RunModel} model @param {string} path @param {any} node */
   loopBlock(model, path, node) {
     const inside = [...model.nodes].filter(([other]) => other.startsWith(`${path}[`));
     return h('section', { class: 'sect' }, h('h3', null, 'Iterations'),
-      h('p', { class: 'muted' }, `${number(node.iterations.started - node.iterations.running)} of ${number(node.iterations.total ?? node.iterations.started)} done, ${number(node.iterations.running)} running, ${number(node.iterations.failed)} failed`), memberList(inside));
+      h('p', { class: 'muted' }, `${number(node.iterations.started - node.iterations.running)} of ${number(node.iterations.total ?? node.iterations.started)} done, ${number(node.iterations.running)} running, ${number(node.iterations.failed)} failed`), this.failedIterations(model, path, node), memberList(inside));
+  }
+
+  /** Failed iterations of a loop whose instances are too many to list. @param {import('./model.js').RunModel} model @param {string} path @param {any} node */
+  failedIterations(model, path, node) {
+    const which = (model.nodes.get(path)?.iterations?.which ?? []).filter((/** @type {number} */ n) => ![...model.nodes.keys()].some((other) => other.startsWith(`${path}[${n}]/`)));
+    if (!which.length || node.status === 'Pending') return null;
+    const place = h('div', { class: 'list' });
+    void model.loadDefinition().then((definition) => {
+      const inner = bodyOf(definedNode(definition, path))?.nodes ?? [];
+      fill(place, which.flatMap((/** @type {number} */ n) => inner.map((/** @type {any} */ body) => h('a', { class: 'chip mono', href: withParams({ node: `${path}[${n}]/${body.id}` }) }, `[${n}]/${body.id}`))));
+    });
+    return h('div', null, h('span', { class: 'bad' }, 'Failed iterations'), place);
   }
 
   /** @param {import('./model.js').RunModel} model @param {string} path @param {string[]} members */

@@ -1,6 +1,6 @@
 // The timeline: one bar per node, queueing and running in two shades, attempts as ticks, waits
 // hatched, the median of recent runs as a mark. Rows are virtual.
-import { eachFrame, fill, h } from '../lib/dom.js';
+import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { duration, number } from '../lib/text.js';
 import { icon, tone } from '../lib/status.js';
 import { basePath } from './model.js';
@@ -43,7 +43,9 @@ export class Timeline extends HTMLElement {
   /** @param {import('./model.js').RunModel} model */
   attach(model) {
     this.model = model;
-    model.addEventListener('nodes', () => this.update());
+    // Sorting thousands of bars in every frame would stop the graph.
+    const soon = throttle(250, () => this.update());
+    model.addEventListener('nodes', () => (this.bars.length < 300 ? this.update() : soon()));
     model.addEventListener('layout', () => this.update());
   }
 

@@ -17,15 +17,16 @@ export class TimeElement extends HTMLElement {
     this.render();
   }
   render() {
-    const at = Date.parse(this.getAttribute('at') ?? '');
+    const element = /** @type {HTMLElement} */ (this);
+    const at = Date.parse(element.getAttribute('at') ?? '');
     if (Number.isNaN(at)) {
-      this.textContent = '–';
+      element.textContent = '–';
       return;
     }
     const words = relative(at);
-    if (this.textContent !== words) this.textContent = words;
+    if (element.textContent !== words) element.textContent = words;
     const exact = new Date(at);
-    this.title = `${exact.toISOString()} (UTC)\n${exact.toLocaleString()} (local)`;
+    element.title = `${exact.toISOString()} (UTC)\n${exact.toLocaleString()} (local)`;
   }
 }
 /** @type {Set<TimeElement>} */

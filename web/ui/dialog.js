@@ -17,6 +17,7 @@ export function openDialog(title, content, closed, kind = '') {
   });
   document.body.append(dialog);
   dialog.showModal();
-  /** @type {HTMLElement | null} */ (dialog.querySelector('input:not([hidden]), select, textarea') ?? close).focus();
+  const first = /** @type {HTMLElement | null} */ (dialog.querySelector('input:not([hidden]), select, textarea'));
+  (first ?? close).focus();
   return dialog;
 }

@@ -42,14 +42,14 @@ class Run extends View {
     try {
       for (const path of now.params.getAll('open')) model.open.add(path);
       const at = Number(now.params.get('at') ?? 0);
-      this.build(model);
+      if (at > 0) model.at = at;
+      const { log, travel } = this.build(model);
       await model.load();
       document.title = `${model.exec.status} · ${model.exec.workflowId} · Windlass`;
       model.addEventListener('run', () => (document.title = `${model.exec.status} · ${model.exec.workflowId} · Windlass`));
-      this.log.attach(model);
-      if (at > 0) await model.travel(at);
+      log.attach(model);
       this.choose(now.params);
-      this.travel.attach(model, () => Math.max(this.log.total, model.position));
+      travel.attach(model, () => Math.max(log.total, model.position));
       void this.loadMedians(model);
     } catch (error) {
       if (this.abort.signal.aborted) return;
@@ -99,6 +99,7 @@ class Run extends View {
       /** @type {HTMLElement | null | undefined} */ (this.panel?.closest('section'))?.focus();
     });
     this.log.addEventListener('travel', (/** @type {any} */ event) => setParams({ at: event.detail }));
+    return { log: this.log, travel: this.travel };
   }
 
   /** @param {import('../lib/router.js').Route} now */
