@@ -1,6 +1,6 @@
 // The page's beginning: the header, the notices above the content, and which view the address
 // means. Views are loaded when they are first shown.
-import { fill, h } from './lib/dom.js';
+import { fill, h, setTitle } from './lib/dom.js';
 import { route, routes, startRouter } from './lib/router.js';
 import { connection, connectionState } from './lib/api.js';
 import { onSession } from './lib/session.js';
@@ -35,11 +35,11 @@ async function show() {
   }
   const view = VIEWS[now.name];
   if (!view) {
-    document.title = 'Not found · Windlass';
+    setTitle('Not found');
     fill(main, h('div', { class: 'page' }, h('h1', null, 'There is no such page'), h('p', null, h('code', null, now.id)), h('a', { href: '/' }, 'All runs')));
     return;
   }
-  document.title = `${now.id || view.title} · Windlass`;
+  setTitle(`${now.id || view.title}`);
   await view.load();
   if (shown !== key) return;
   fill(main, document.createElement(view.tag));

@@ -40,7 +40,7 @@ export class CodeElement extends HTMLElement {
     fill(this, this.gutter, h('div', { class: 'code-body' }, this.back, this.area, this.list));
     this.area.addEventListener('input', () => {
       this.draw();
-      this.dispatchEvent(new Event('change'));
+      this.dispatchEvent(new Event('edit'));
       void this.propose(false);
     });
     this.area.addEventListener('scroll', () => this.sync(), { passive: true });
@@ -117,7 +117,7 @@ export class CodeElement extends HTMLElement {
     this.area.setRangeText(item.insert, at - this.word.length, at + tail, 'end');
     this.close();
     this.draw();
-    this.dispatchEvent(new Event('change'));
+    this.dispatchEvent(new Event('edit'));
   }
 
   close() {
@@ -147,7 +147,7 @@ export class CodeElement extends HTMLElement {
     const deeper = /[{[:]\s*$/.test(line) ? '  ' : '';
     this.area.setRangeText(`\n${indent}${deeper}`, at, this.area.selectionEnd, 'end');
     this.draw();
-    this.dispatchEvent(new Event('change'));
+    this.dispatchEvent(new Event('edit'));
   }
 }
 customElements.define('w-code', CodeElement);

@@ -2,6 +2,7 @@
 // list of the visible boxes for keyboards and screen readers. Fires `pick` and `toggle`.
 import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { STATUSES, noMarks, paint, readPalette } from './paint.js';
+import { FarCache } from './cache.js';
 import { Minimap } from './minimap.js';
 
 const LISTED = 120;
@@ -12,6 +13,7 @@ export class GraphElement extends HTMLElement {
     this.canvas = h('canvas', { 'aria-hidden': 'true' });
     this.g = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext('2d'));
     this.list = h('ul', { class: 'graph-list', role: 'listbox', tabindex: '0', 'aria-label': 'Nodes of the graph: arrow keys move, Enter opens the panel, Space opens a loop' });
+    this.far = new FarCache();
     this.map = new Minimap((x, y) => this.centre(x, y));
     this.hint = h('div', { class: 'graph-hint', role: 'tooltip', hidden: true });
     /** @type {import('./scene.js').Scene | null} */
@@ -166,7 +168,7 @@ export class GraphElement extends HTMLElement {
   paint() {
     if (!this.scene || !this.marks || !this.size.width) return;
     const how = { ...this.size, selected: this.selected, hover: this.hover, focused: document.activeElement === this.list, found: this.found, palette: this.palette ?? {} };
-    paint(this.g, this.scene, this.marks, this.camera, how);
+    if (!this.far.paint(this.g, this.scene, this.marks, this.camera, how, this.draw)) paint(this.g, this.scene, this.marks, this.camera, how);
     this.map.paint(this.scene, this.marks, this.camera, how);
   }
 

@@ -92,10 +92,8 @@ export async function request(method, path, asked = {}) {
     void probe();
     throw new ApiError(0, null);
   }
-  if (answer.ok) {
-    become('online');
-    return answer;
-  }
+  if (answer.status !== 401) become('online');
+  if (answer.ok) return answer;
   const failure = new ApiError(answer.status, await answer.json().catch(() => null), Number(answer.headers.get('Retry-After') ?? 0));
   if (answer.status === 401) become('signed-out');
   throw failure;

@@ -104,3 +104,8 @@ export function throttle(ms, work) {
     }, ms);
   };
 }
+
+/** The name of the view, in the tab. @param {string} words */
+export function setTitle(words) {
+  document.title = visible(`${cut(words, 120)} · Windlass`);
+}

@@ -54,7 +54,8 @@ export class RunHead extends HTMLElement {
         model.at === null ? actionButtons(model, null) : null);
       if (focused) [...this.top.querySelectorAll('button')].find((b) => b.textContent === focused)?.focus();
     }
-    const cause = JSON.stringify([exec.status, exec.error]);
+    const waiting = model.nodes.size < 3000 ? [...model.nodes].filter(([, node]) => node.status === 'Waiting').slice(0, 5).map(([path]) => path) : [];
+    const cause = JSON.stringify([exec.status, exec.error, waiting]);
     if (cause === this.caused) return;
     this.caused = cause;
     void this.drawCause(model);

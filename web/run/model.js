@@ -1,6 +1,6 @@
 // A run as the page knows it: the snapshot, the statuses by node, and the events that change them
 // while it executes. Views listen; this knows none of them.
-import { get, getIfAny, runPath, workflowPath } from '../lib/api.js';
+import { get, getIfAny, request, runPath, workflowPath } from '../lib/api.js';
 import { eachFrame } from '../lib/dom.js';
 import { follow } from '../lib/stream.js';
 import { ended } from '../lib/status.js';
@@ -19,8 +19,9 @@ const BECOMES = {
 
 /** The letters of statuses, in the order of STATUSES. */
 const LETTERS = 'PQRWSFKBC';
-/** Runs of more nodes are read without them. */
+/** Runs of more nodes, or with larger values, are read again without them. */
 const LARGE = 1500;
+const HEAVY = 1_000_000;
 
 /** The path of a node without its iterations. @param {string} path */
 export const basePath = (path) => path.replace(/\[\d+\]/g, '');
@@ -53,6 +54,7 @@ export class RunModel extends EventTarget {
     this.at = null;
     /** @type {'live' | 'ended' | 'lost' | 'none'} */
     this.stream = 'none';
+    this.heavy = false;
     this.liveEvents = /** @type {any[]} */ ([]);
     this.tell = eachFrame(() => this.flush());
     this.pending = new Set(/** @type {string[]} */ ([]));
@@ -96,17 +98,23 @@ export class RunModel extends EventTarget {
   }
 
   /** A large run is read without its nodes: a node's panel asks for the one that is chosen. */
-  fetchRun() {
+  async fetchRun() {
     const query = new URLSearchParams();
     if (this.at !== null) query.set('at', String(this.at));
-    if ((this.statuses?.nodes.length ?? 0) > LARGE && this.scene?.count) query.set('nodes', this.scene.id(0));
-    return get(`${runPath(this.id)}?${query}`, this.signal);
+    if ((this.heavy || (this.statuses?.nodes.length ?? 0) > LARGE) && this.scene?.count) query.set('nodes', this.scene.id(0));
+    const text = await (await request('GET', `${runPath(this.id)}?${query}`, { signal: this.signal })).text();
+    this.heavy = text.length > HEAVY;
+    return JSON.parse(text);
   }
 
   /** @param {any} exec */
   take(exec) {
     this.exec = exec;
-    for (const [path, node] of Object.entries(exec.nodes ?? {})) this.nodes.set(path, { ...this.nodes.get(path), ...node });
+    for (const [path, node] of Object.entries(exec.nodes ?? {})) {
+      // Values can be large; the panel asks for those of one node.
+      const { output: _, ...rest } = node;
+      this.nodes.set(path, { ...this.nodes.get(path), ...rest });
+    }
     this.mark('run');
     this.mark('nodes');
   }

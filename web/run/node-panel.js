@@ -132,7 +132,7 @@ export class NodePanel extends HTMLElement {
   /** Nothing is chosen: the run itself. @param {import('./model.js').RunModel} model */
   drawRun(model) {
     const { exec } = model;
-    const key = JSON.stringify([null, exec.trigger, exec.vars, exec.output, exec.status, exec.counts, exec.labels]);
+    const key = model.heavy ? `heavy ${exec.status} ${model.at}` : JSON.stringify([exec.trigger, exec.vars, exec.output, exec.status, model.at]);
     if (key === this.shown) return;
     this.shown = key;
     fill(this, h('div', { class: 'node-head' }, h('h2', { class: 'big' }, 'This run')),

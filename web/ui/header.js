@@ -49,7 +49,7 @@ function signOut() {
 }
 
 function mark() {
-  return h('img', { src: '/assets/icon.svg', alt: '', width: '20', height: '20' });
+  return h('img', { src: new URL('../icon.svg', import.meta.url).pathname, alt: '', width: '20', height: '20' });
 }
 
 function search() {

@@ -1,6 +1,6 @@
 // The editor: a definition as JSON or YAML, problems at their lines while it is written, its
 // graph beside it, and what publishing does to live runs before the button.
-import { debounce, fill, h } from '../lib/dom.js';
+import { debounce, fill, h, setTitle } from '../lib/dom.js';
 import { ApiError, api, get, workflowPath } from '../lib/api.js';
 import { View, failure } from '../lib/view.js';
 import { can, getToken } from '../lib/session.js';
@@ -55,7 +55,7 @@ class Editor extends View {
 
   /** @param {import('../lib/router.js').Route} now */
   async start(now) {
-    document.title = 'Editor · Windlass';
+    setTitle('Editor');
     fill(this, h('div', { class: 'editor-page' },
       h('div', { class: 'page-head' }, h('h1', null, now.params.get('workflow') ?? 'New workflow'), h('span', { class: 'muted' }, 'JSON or YAML; Ctrl+Space completes'), h('span', { class: 'spacer' }),
         button('Simulate', () => this.simulate()), can('workflows:manage') ? this.publishButton : null),
@@ -65,7 +65,7 @@ class Editor extends View {
       this.drawGraph();
     });
     this.graph.addEventListener('pick', (/** @type {any} */ event) => event.detail && this.find(event.detail));
-    this.code.addEventListener('change', () => this.changed());
+    this.code.addEventListener('edit', () => this.changed());
     const id = now.params.get('workflow');
     const kept = sessionStorage.getItem(`${DRAFT}.${id ?? ''}`);
     if (kept !== null) this.code.value = kept;

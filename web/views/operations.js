@@ -1,6 +1,6 @@
 // Operations: queues and limits, workers, schedules, hooks, dead letters, jobs, secrets' names,
 // audit. What the token does not allow is not offered.
-import { fill, h } from '../lib/dom.js';
+import { fill, h, setTitle } from '../lib/dom.js';
 import { get, getIfAny, pollMs } from '../lib/api.js';
 import { View, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
@@ -41,7 +41,7 @@ class Operations extends View {
 
   /** @param {import('../lib/router.js').Route} now */
   start(now) {
-    document.title = 'Operations · Windlass';
+    setTitle('Operations');
     fill(this, h('div', { class: 'page' }, h('div', { class: 'page-head' }, h('h1', null, 'Operations'), h('span', { class: 'spacer' }), h('a', { class: 'muted', href: '/api/docs', target: '_blank', rel: 'noopener' }, 'API'), h('a', { class: 'muted', href: '/metrics', target: '_blank', rel: 'noopener' }, 'Metrics')), this.tabs, this.content));
     this.routed(now);
     this.repeat(() => pollMs() * 2, () => {

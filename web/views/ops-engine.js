@@ -2,13 +2,14 @@
 import { h } from '../lib/dom.js';
 import { empty } from '../lib/view.js';
 import { badge } from '../lib/status.js';
-import { number, bytes, duration } from '../lib/text.js';
+import { ApiError, get } from '../lib/api.js';
+import { bytes, duration, number, plural } from '../lib/text.js';
 import { commandLine, runLink, time } from '../ui/bits.js';
 import { valueBlock } from '../ui/value.js';
 import { table } from '../ui/table.js';
 
 /** @param {import('./operations.js').Tools} tools @returns {Promise<Node>} */
-export async function queueTab({ get, getIfAny, signal }) {
+export async function queueTab({ getIfAny, signal }) {
   const [ready, pending, running, limits, cluster, pools] = await Promise.all([
     fetchReady(signal), get('/api/v1/executions?status=Pending&limit=500', signal), get('/api/v1/executions?status=Running&status=Paused&limit=500', signal), get('/api/v1/limits', signal),
     getIfAny('/api/v1/cluster', signal), getIfAny('/api/v1/pools', signal)]);
@@ -17,13 +18,17 @@ export async function queueTab({ get, getIfAny, signal }) {
     h('div', { class: 'tiles' }, tile('Server', ready), tile('Queued', many(pending)), tile('Under way', many(running)), tile('Asleep', number(running.items.filter((/** @type {any} */ run) => run.asleep).length))),
     keys(pending.items, running.items),
     cluster ? valueBlock('Processes and partitions', cluster) : null, pools ? valueBlock('Pools', pools) : null,
-    h('h2', null, 'Limits'), table(['Limit', 'Value'], Object.entries(limits).map(([name, value]) => [words(name), h('span', { class: 'mono' }, limitValue(name, value))])));
+    h('details', null, h('summary', null, 'Limits of this server'), table(['Limit', 'Value'], Object.entries(limits).map(([name, value]) => [words(name), h('span', { class: 'mono' }, limitValue(name, value))]))));
 }
 
 /** @param {AbortSignal} signal */
 async function fetchReady(signal) {
-  const answer = await fetch('/health/ready', { signal, cache: 'no-store' }).then((reply) => reply.json()).catch(() => null);
-  return answer ? `${answer.status ?? answer.error?.code}${answer.warnings?.length ? ` (${answer.warnings.length} warnings)` : ''}` : 'unknown';
+  try {
+    const answer = await get('/health/ready', signal);
+    return answer.warnings?.length ? `${answer.status}, ${plural(answer.warnings.length, 'warning')}` : String(answer.status);
+  } catch (error) {
+    return error instanceof ApiError ? error.code : 'unknown';
+  }
 }
 
 /** @param {string} name @param {string} value */
@@ -50,7 +55,7 @@ function keys(pending, running) {
 
 /** @param {string} name */
 function words(name) {
-  const text = name.replace(/([A-Z])/g, ' $1').toLowerCase();
+  const text = name.replace(/(Bytes|Ms)$/, '').replace(/([A-Z])/g, ' $1').toLowerCase();
   return text[0].toUpperCase() + text.slice(1);
 }
 
@@ -62,7 +67,7 @@ function limitValue(name, value) {
 }
 
 /** @param {import('./operations.js').Tools} tools @returns {Promise<Node>} */
-export async function workersTab({ get, signal }) {
+export async function workersTab({ signal }) {
   const [workers, actions] = await Promise.all([get('/api/v1/workers', signal), get('/api/v1/actions', signal)]);
   const declared = actions.items.filter((/** @type {any} */ action) => action.declaredByWorkers);
   return h('div', { class: 'stack' },

@@ -1,5 +1,5 @@
 // One run: head, graph, timeline, events and the chosen node, with one selection for all.
-import { fill, h } from '../lib/dom.js';
+import { fill, h, setTitle } from '../lib/dom.js';
 import { View, failure, loading } from '../lib/view.js';
 import { ApiError, getIfAny, workflowPath } from '../lib/api.js';
 import { setParams, withParams } from '../lib/router.js';
@@ -11,6 +11,7 @@ import { Timeline } from '../run/timeline.js';
 import { EventLog } from '../run/events.js';
 import { NodePanel } from '../run/node-panel.js';
 import { Travel } from '../run/travel.js';
+import { nodeStatistics } from './workflow-marks.js';
 
 const PANES = [['graph', 'Graph'], ['node', 'Node'], ['timeline', 'Timeline'], ['events', 'Events']];
 
@@ -30,7 +31,7 @@ class Run extends View {
   start(now) {
     this.id0 = now.id;
     this.className = 'run-view';
-    document.title = `${now.id.slice(0, 13)} · Windlass`;
+    setTitle(`${now.id.slice(0, 13)}`);
     loading(this);
     void this.open(now);
   }
@@ -45,8 +46,8 @@ class Run extends View {
       if (at > 0) model.at = at;
       const { log, travel } = this.build(model);
       await model.load();
-      document.title = `${model.exec.status} · ${model.exec.workflowId} · Windlass`;
-      model.addEventListener('run', () => (document.title = `${model.exec.status} · ${model.exec.workflowId} · Windlass`));
+      setTitle(`${model.exec.status} · ${model.exec.workflowId}`);
+      model.addEventListener('run', () => (setTitle(`${model.exec.status} · ${model.exec.workflowId}`)));
       log.attach(model);
       this.choose(now.params);
       travel.attach(model, () => Math.max(log.total, model.position));
@@ -135,14 +136,9 @@ class Run extends View {
   /** @param {RunModel} model */
   async loadMedians(model) {
     if (!model.exec.version) return;
-    const answer = await getIfAny(`${workflowPath(model.exec.workflowId)}/statistics`, this.abort.signal).catch(() => null);
-    const nodes = answer?.nodes;
-    if (!nodes || !this.timeline) return;
-    const list = Array.isArray(nodes) ? nodes : Object.entries(nodes).map(([node, stats]) => ({ node, .../** @type {any} */ (stats) }));
-    for (const item of list) {
-      const p50 = item.p50Ms ?? item.p50;
-      if (p50) this.timeline.medians.set(item.node ?? item.id, p50);
-    }
+    const answer = await getIfAny(`${workflowPath(model.exec.workflowId)}/statistics?from=30d`, this.abort.signal).catch(() => null);
+    if (!answer || !this.timeline) return;
+    for (const item of nodeStatistics(answer)) if (item.p50) this.timeline.medians.set(item.node, item.p50);
     this.timeline.draw();
   }
 

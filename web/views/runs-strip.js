@@ -25,17 +25,20 @@ export class Strip extends HTMLElement {
   }
 
   async refresh() {
-    const span = /** @type {Record<string, number>} */ (SPAN)[this.params.get('from') ?? ''] ?? 864e5;
+    const from = this.params.get('from') ?? '';
+    const exact = Date.now() - Date.parse(from);
+    const span = /** @type {Record<string, number>} */ (SPAN)[from] ?? (exact > 60e3 ? exact : 864e5);
     const now = Date.now();
     const query = new URLSearchParams({ from: new Date(now - span).toISOString(), to: new Date(now).toISOString(), buckets: '60' });
-    if (this.params.get('workflow')) query.set('workflow', this.params.get('workflow') ?? '');
+    // The server counts all runs; the rows that a filter leaves are counted here.
+    this.served = ![...this.params.keys()].some((key) => key === 'workflow' || key === 'label' || key === 'parent');
+    if (!this.served) return;
     const answer = await getIfAny(`/api/v1/statistics?${query}`).catch(() => null);
-    const buckets = answer ? readBuckets(answer) : null;
-    this.served = buckets !== null;
-    if (buckets) this.draw(buckets, span);
+    this.served = answer !== null;
+    if (answer) this.draw(readBuckets(answer), span);
   }
 
-  /** Counts of the rows in the list, for servers without statistics. @param {any[]} items */
+  /** Counts of the rows in the list. @param {any[]} items */
   fallback(items) {
     if (this.served || !items.length) return;
     const times = items.map((item) => Date.parse(item.createdAt));
@@ -77,10 +80,11 @@ function spanWords(ms) {
   return hours < 1 ? `${plural(Math.round(ms / 60e3), 'minute')} ago` : hours < 48 ? `${plural(Math.round(hours), 'hour')} ago` : `${plural(Math.round(hours / 24), 'day')} ago`;
 }
 
-/** @param {any} answer @returns {Bucket[] | null} */
+/** @param {import('../types/api.js').OverTimeShape} answer @returns {Bucket[]} */
 function readBuckets(answer) {
-  const list = answer.buckets ?? answer.items;
-  if (!Array.isArray(list)) return null;
-  return list.map((/** @type {any} */ b) => ({ from: Date.parse(b.from ?? b.at), to: Date.parse(b.to ?? b.from ?? b.at), counts: b.counts ?? b }));
+  return answer.begins.map((from, i) => ({
+    from: Date.parse(from), to: Date.parse(answer.begins[i + 1] ?? answer.to),
+    counts: Object.fromEntries(Object.entries(answer.counts).map(([status, counts]) => [status, counts[i] ?? 0])),
+  }));
 }
 customElements.define('w-strip', Strip);

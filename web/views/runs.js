@@ -1,5 +1,5 @@
 // All runs: what fails now, since when, and why. Filters are in the address.
-import { fill, h } from '../lib/dom.js';
+import { fill, h, setTitle } from '../lib/dom.js';
 import { get, pollMs } from '../lib/api.js';
 import { View, empty, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
@@ -39,7 +39,7 @@ class Runs extends View {
 
   /** @param {import('../lib/router.js').Route} now */
   start(now) {
-    document.title = 'Runs · Windlass';
+    setTitle('Runs');
     fill(this, h('div', { class: 'page runs-page' }, this.head, this.strip, this.bar, this.list, this.more));
     fill(this.head, h('h1', null, 'Runs'), h('span', { class: 'spacer' }),
       can('workflows:execute') ? button('Act on all that match', () => openBulk(listQuery(new URLSearchParams(location.search)))) : null,
@@ -55,7 +55,8 @@ class Runs extends View {
     this.drawn = '';
     filterBar(this.bar, now.params);
     this.strip.show(now.params);
-    if (now.params.get('job') && can('workflows:execute')) openBulk(listQuery(now.params), now.params.get('job') ?? '');
+    // A job that this view started is in its dialog already.
+    if (now.params.get('job') && can('workflows:execute') && !document.querySelector('dialog')) openBulk(listQuery(now.params), now.params.get('job') ?? '');
     void this.load(false);
   }
 
@@ -101,13 +102,13 @@ class Runs extends View {
       fill(this.more);
       return;
     }
-    const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.key : undefined;
+    const focused = this.list.contains(document.activeElement) ? document.activeElement?.getAttribute('href') : null;
     const toggle = (/** @type {string} */ id) => {
       if (!this.open.delete(id)) this.open.add(id);
       this.draw();
     };
     fill(this.list, rowsOf(fold(this.items), this.open, toggle));
-    if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.dispatchEvent(new Event('refocus'));
+    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`a[href="${CSS.escape(focused)}"]`))?.focus();
     fill(this.more,
       h('span', { class: 'muted' }, `${number(this.items.length)} shown${this.next ? '' : ', all that match'}`),
       this.next ? button('Show more', () => {

@@ -1,12 +1,12 @@
 // Sign-in with a token, which stays in this tab's session storage and is never in the address.
-import { fill, h } from '../lib/dom.js';
+import { fill, h, setTitle } from '../lib/dom.js';
 import { ApiError, api } from '../lib/api.js';
 import { setToken } from '../lib/session.js';
 import { commandLine } from '../ui/bits.js';
 
 class SignIn extends HTMLElement {
   connectedCallback() {
-    document.title = 'Sign in · Windlass';
+    setTitle('Sign in');
     const problem = h('div', { role: 'alert' });
     const field = h('textarea', { id: 'token', rows: '5', class: 'mono', autocomplete: 'off', spellcheck: 'false', required: true, placeholder: 'eyJhbGciOi…' });
     const form = h('form', { class: 'panel signin' },

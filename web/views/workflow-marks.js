@@ -7,14 +7,9 @@ import { layoutDraft } from '../graph/draft.js';
 
 /** @typedef {{ node: string, runs: number, failures: number, p50: number | null, p95: number | null }} NodeStatistics */
 
-/** @param {any} answer @returns {NodeStatistics[]} */
+/** @param {import('../types/api.js').WorkflowStatisticsShape} answer @returns {NodeStatistics[]} */
 export function nodeStatistics(answer) {
-  const nodes = answer?.nodes ?? [];
-  const list = Array.isArray(nodes) ? nodes : Object.entries(nodes).map(([node, item]) => ({ node, .../** @type {any} */ (item) }));
-  return list.map((/** @type {any} */ item) => ({
-    node: String(item.node ?? item.id), runs: item.runs ?? item.count ?? 0, failures: item.failures ?? item.failed ?? 0,
-    p50: item.p50Ms ?? item.p50 ?? null, p95: item.p95Ms ?? item.p95 ?? null,
-  }));
+  return Object.entries(answer.nodes).map(([node, item]) => ({ node, runs: item.runs, failures: item.failures, p50: item.p50Ms ?? null, p95: item.p95Ms ?? null }));
 }
 
 /** @param {number} failures @param {number} runs */

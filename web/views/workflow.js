@@ -1,6 +1,6 @@
 // One workflow: its graph with statistics, versions and their difference, its runs, and a form to
 // start it.
-import { fill, h } from '../lib/dom.js';
+import { fill, h, setTitle } from '../lib/dom.js';
 import { api, get, getIfAny, workflowPath } from '../lib/api.js';
 import { View, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
@@ -8,6 +8,7 @@ import { setParams, withParams } from '../lib/router.js';
 import { button, copyButton, time } from '../ui/bits.js';
 import { openDialog } from '../ui/dialog.js';
 import { showWhole } from '../ui/value.js';
+import { duration, plural } from '../lib/text.js';
 import { GraphElement } from '../graph/view.js';
 import { Scene } from '../graph/scene.js';
 import { layoutDraft } from '../graph/draft.js';
@@ -70,7 +71,7 @@ class Workflow extends View {
     const tab = now.params.get('tab') ?? 'graph';
     const newest = this.versions[0]?.version ?? 1;
     const version = Number(now.params.get('version') ?? newest);
-    document.title = `${this.definition.displayName ?? now.id} · Windlass`;
+    setTitle(`${this.definition.displayName ?? now.id}`);
     const pick = h('select', { 'aria-label': 'Version' }, this.versions.map((item) => h('option', { value: String(item.version) }, `Version ${item.version}`)));
     pick.value = String(version);
     pick.addEventListener('change', () => setParams({ version: pick.value === String(newest) ? null : pick.value }));
@@ -137,7 +138,8 @@ class Workflow extends View {
     if (!stats) fill(note, 'This server has no statistics.');
     else {
       if (!table) graph.setMarks(statisticsMarks(scene, stats));
-      fill(note, `${stats.runs ?? 0} runs of version ${version}${stats.bounded || stats.complete === false ? ', the newest of them' : ''}`);
+      const { examined, failed, complete, p50Ms, p95Ms } = stats.runs;
+      fill(note, `${plural(examined, 'ended run')} of version ${version}${complete ? '' : ' (the newest)'}, ${failed} failed, p50 ${duration(p50Ms)}, p95 ${duration(p95Ms)}`);
       if (table) fill(rows, statisticsTable(stats));
     }
   }

@@ -1,5 +1,5 @@
 // The catalogue: every workflow, its newest version, and how its last runs went.
-import { fill, h } from '../lib/dom.js';
+import { fill, h, setTitle } from '../lib/dom.js';
 import { get, pollMs } from '../lib/api.js';
 import { View, empty, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
@@ -25,7 +25,7 @@ class Workflows extends View {
 
   /** @param {import('../lib/router.js').Route} now */
   start(now) {
-    document.title = 'Workflows · Windlass';
+    setTitle('Workflows');
     const find = h('input', { type: 'search', placeholder: 'Find a workflow', 'aria-label': 'Find a workflow', value: now.params.get('q') ?? '' });
     find.addEventListener('input', () => setParams({ q: find.value }, { replace: true }));
     fill(this, h('div', { class: 'page' }, h('div', { class: 'page-head' }, h('h1', null, 'Workflows'), h('span', { class: 'spacer' }), find, can('workflows:manage') ? h('a', { class: 'button primary', href: '/editor' }, 'New workflow') : null), this.list));

@@ -191,7 +191,7 @@ impl World {
 }
 
 /// Node and its package manager.
-struct Node {
+pub(crate) struct Node {
     program: PathBuf,
     /// The package manager's script; none if `npm` on the path is used.
     npm: Option<PathBuf>,
@@ -199,7 +199,7 @@ struct Node {
 
 impl Node {
     /// The one on the path, if it is new enough and has npm; otherwise one from PyPI.
-    fn find(root: &Path, target: &Path) -> Result<Self> {
+    pub(crate) fn find(root: &Path, target: &Path) -> Result<Self> {
         let version = output(Command::new("node").arg("--version"));
         let recent = version.as_deref().is_some_and(is_recent);
         if recent && output(Command::new("npm").arg("--version")).is_some() {
@@ -223,13 +223,13 @@ impl Node {
         command
     }
 
-    fn script(&self, folder: &Path, script: &str) -> Command {
+    pub(crate) fn script(&self, folder: &Path, script: &str) -> Command {
         let mut command = self.command(folder);
         command.arg(script);
         command
     }
 
-    fn npm(&self, folder: &Path) -> Command {
+    pub(crate) fn npm(&self, folder: &Path) -> Command {
         let Some(script) = &self.npm else {
             let mut command = Command::new("npm");
             command.current_dir(folder);
@@ -271,7 +271,7 @@ fn output(command: &mut Command) -> Option<String> {
     output.status.success().then(|| text.trim().to_owned())
 }
 
-fn run_command(command: &mut Command) -> Result<()> {
+pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let status = command
         .stdin(Stdio::null())
         .status()

@@ -7,6 +7,7 @@ mod api;
 mod chaos;
 mod clients;
 mod fuzz;
+mod page;
 mod queue;
 mod test;
 mod tidy;
@@ -21,11 +22,13 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
   test [--quick]   everything CI checks; --quick leaves out the documentation
-                   tests, the release build, the check of the API and the clients
+                   tests, the release build, the check of the API, the clients and the page
   api [BINARY]     schemathesis against the real server alone: a release build,
                    or the binary that is named
   clients [BINARY] the checks and tests of the Python and TypeScript clients against the
                    real server: a release build, or the binary that is named
+  page [BINARY]    the tests of the web page in Chromium, against the real server: a release
+                   build, or the binary that is named
   chaos [FAULT...] the fault tests at their full figures, all or those named, for
                    an hour or so; writes RELIABILITY.md
   fuzz [SECONDS] [NAME]
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
         ["api", binary] => root().and_then(|root| api::run(&root, Some(binary.as_ref()))),
         ["clients"] => root().and_then(|root| clients::run(&root, None)),
         ["clients", binary] => root().and_then(|root| clients::run(&root, Some(binary.as_ref()))),
+        ["page"] => root().and_then(|root| page::run(&root, None)),
+        ["page", binary] => root().and_then(|root| page::run(&root, Some(binary.as_ref()))),
         ["chaos", ref faults @ ..] => root().and_then(|root| chaos::run(&root, faults)),
         ["fuzz", ref rest @ ..] if rest.len() <= 2 => root().and_then(|root| fuzz_for(&root, rest)),
         ["reliability"] => root().and_then(|root| chaos::write(&root)),

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{api, clients, tidy};
+use crate::{api, clients, page, tidy};
 
 /// One check: a heading and the arguments of cargo.
 struct Step {
@@ -72,6 +72,7 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     if !quick {
         timed("api", || api::run(root, None))?;
         timed("clients", || clients::run(root, None))?;
+        timed("page", || page::run(root, None))?;
     }
     timed("tidy", || tidy::run(root)).context("repeat it with: cargo xtask tidy")?;
     eprintln!(
@@ -129,7 +130,8 @@ fn ensure_nextest(root: &Path) -> Result<()> {
 
 /// Commands that succeed where what the tests start is there, with the Debian packages that bring
 /// it. Debian has Python's environments in a package apart from Python.
-const PROGRAMS: [(&[&str], &str); 3] = [
+const PROGRAMS: [(&[&str], &str); 4] = [
+    (&["chromium", "--version"], "chromium"),
     (&["node", "--version"], "nodejs"),
     (&["strace", "--version"], "strace"),
     (&["python3", "-c", "import ensurepip, venv"], "python3-venv"),

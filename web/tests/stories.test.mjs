@@ -1,0 +1,158 @@
+// What an engineer on call does, with the real server and a real browser.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, test } from 'node:test';
+import { Server, launch } from './harness.mjs';
+import { billing, chargeCard, flaky, release } from './definitions.mjs';
+
+/** @type {Server} */
+let server;
+/** @type {Awaited<ReturnType<typeof launch>>} */
+let chromium;
+/** @type {any} */
+let page;
+
+before(async () => {
+  server = await Server.start();
+  chromium = await launch();
+  for (const definition of [chargeCard, billing, release, flaky]) await server.publish(definition);
+});
+afterEach(async () => {
+  const wrong = page?.wrong ?? [];
+  await page?.done();
+  page = null;
+  assert.deepEqual(wrong, []);
+});
+after(async () => {
+  await chromium?.browser.close();
+  await server?.remove();
+});
+
+test('the root cause is read through a child in a loop, its input fixed, and the fork succeeds', async () => {
+  const customers = Array.from({ length: 20 }, (_, i) => ({ id: `c${i}`, amount: i === 17 ? 0 : 10 + i }));
+  const run = await server.run('billing', { trigger: { customers } });
+  await server.until(run, (now) => now.status === 'Failed');
+  page = await chromium.page(server);
+  await page.goTo(`/runs/${run}`);
+  const cause = page.locator('.root-cause');
+  await cause.getByText('amount 0 is not chargeable').waitFor();
+  await cause.getByText('CARD_DECLINED').waitFor();
+  await cause.getByRole('link', { name: 'charge-all[17]/charge' }).click();
+  assert.match(page.url(), /node=charge-all%5B17%5D%2Fcharge/);
+  await page.locator('.node-panel').getByText('Child run').waitFor();
+  await cause.getByRole('link', { name: /reject/ }).click();
+  await page.locator('.node-panel').getByText('CARD_DECLINED').first().waitFor();
+  await page.goBack();
+  await page.locator('.run-head').getByRole('button', { name: 'Fork' }).click();
+  const dialog = page.getByRole('dialog');
+  const fork = dialog.locator('[data-act="fork"]');
+  assert.equal(await fork.isDisabled(), true, 'a dry run comes first');
+  const field = dialog.getByLabel('Customers', { exact: true });
+  await field.fill((await field.inputValue()).replace(/"amount": 0\b/, '"amount": 27'));
+  await dialog.getByRole('button', { name: 'Dry run' }).click();
+  const preview = dialog.locator('[data-preview="fork"]');
+  await preview.getByText('Runs again').waitFor();
+  assert.match(await preview.innerText(), /charge-all[\s\S]*Reused[\s\S]*load/);
+  await dialog.getByText('The same as a command').click();
+  assert.match(await dialog.locator('.commands').innerText(), /windlass fork .* --from charge-all --set [\s\S]*curl/);
+  await fork.click();
+  await page.waitForURL((/** @type {URL} */ url) => url.pathname.startsWith('/runs/') && !url.pathname.includes(run));
+  await page.locator('.run-title').getByText('Succeeded').waitFor();
+  const next = await server.api('GET', `/executions/${page.url().split('/runs/')[1].split('?')[0]}`);
+  assert.equal(next.origin.executionId, run);
+});
+
+test('a waiting run is approved with the form of its signal, and is seen to end', async () => {
+  const run = await server.run('release');
+  await server.until(run, (now) => now.nodes.approve?.status === 'Waiting');
+  page = await chromium.page(server);
+  await page.goTo(`/runs/${run}?node=approve`);
+  await page.locator('.node-panel').getByRole('button', { name: 'Signal' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Approved').check();
+  await dialog.getByLabel('Comment (optional)').fill('looks good');
+  await dialog.getByLabel('Reason').fill('on call');
+  await dialog.locator('[data-act="signal"]').click();
+  await page.locator('.run-title').getByText('Succeeded').waitFor();
+  const ended = await server.until(run, (now) => now.status === 'Succeeded');
+  assert.deepEqual(ended.nodes.approve.output, { approved: true, comment: 'looks good' });
+});
+
+test('fifty failures are reattempted by a filter, after a dry run', async () => {
+  await Promise.all(Array.from({ length: 50 }, () => server.run('flaky', { labels: { batch: 'night' } })));
+  for (;;) {
+    const failed = await server.api('GET', '/executions?workflow=flaky&status=Failed&limit=100');
+    if (failed.items.length === 50) break;
+  }
+  page = await chromium.page(server);
+  await page.goTo('/');
+  await page.getByLabel('Workflow', { exact: true }).fill('flaky');
+  await page.keyboard.press('Enter');
+  await page.getByRole('group', { name: 'Status' }).getByRole('link', { name: 'Failed' }).click();
+  await page.waitForURL(/workflow=flaky.*status=Failed/);
+  await page.getByRole('button', { name: 'Act on all that match' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Reason').fill('the service is back');
+  await dialog.getByRole('button', { name: 'Dry run' }).click();
+  await dialog.getByText('50 runs would take it').waitFor();
+  await dialog.getByRole('button', { name: 'Reattempt 50 runs' }).click();
+  await dialog.getByText('50 done, 0 refused').waitFor();
+  assert.match(page.url(), /job=/, 'the job is in the address');
+  for (;;) {
+    const done = await server.api('GET', '/executions?workflow=flaky&status=Succeeded&limit=100');
+    if (done.items.length === 50) break;
+  }
+});
+
+test('a workflow with two mistakes is written, repaired, published and run', async () => {
+  page = await chromium.page(server);
+  await page.goTo('/editor');
+  const area = page.getByRole('textbox', { name: 'Definition' });
+  await area.fill('id: hello\nnodes:\n  - id: greet\n    actionTyp: core.echo\n  - id: done\n    actionType: core.echo\n    dependsOn: [gret]\n');
+  const problems = page.locator('.problems');
+  await problems.getByText('actionTyp').waitFor();
+  await problems.getByText('gret').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Publish' }).isDisabled(), true);
+  assert.equal(await page.locator('.gutter .bad').first().innerText(), '4');
+  await area.fill('id: hello\nnodes:\n  - id: greet\n    actionType: core.echo\n  - id: done\n    actionType: core.echo\n    dependsOn: [greet]\n');
+  await problems.getByText('No problems').waitFor();
+  await page.getByRole('button', { name: 'Publish' }).click();
+  await page.getByRole('dialog').getByText('No live runs are affected').waitFor();
+  await page.getByRole('button', { name: 'Publish version 1' }).click();
+  await page.waitForURL(/workflows\/hello/);
+  await page.locator('.start-form').getByRole('button', { name: 'Start' }).click();
+  await page.waitForURL(/\/runs\//);
+  await page.locator('.run-title').getByText('Succeeded').waitFor();
+});
+
+test('completion offers the keys of the schema and the known actions', async () => {
+  page = await chromium.page(server);
+  await page.goTo('/editor');
+  const area = page.getByRole('textbox', { name: 'Definition' });
+  await area.fill('');
+  await area.pressSequentially('id: x\nnodes:\n- id: a\n  actionT');
+  await page.locator('.complete').getByText('actionType').first().waitFor();
+  await page.keyboard.press('Enter');
+  await area.pressSequentially('core.ec');
+  await page.locator('.complete').getByText('core.echo').first().waitFor();
+  await page.keyboard.press('Enter');
+  assert.match(await area.inputValue(), /actionType: core\.echo$/);
+});
+
+test('what the page shows at an event is what the server folds up to it', async () => {
+  const run = await server.run('billing', { trigger: { customers: [{ id: 'a', amount: 3 }] } });
+  await server.until(run, (now) => now.status === 'Succeeded');
+  const { items } = await server.api('GET', `/executions/${run}/events?limit=1000`);
+  const middle = items.find((/** @type {any} */ event) => event.kind === 'NodeSucceeded' && event.node === 'load').position;
+  const then = await server.api('GET', `/executions/${run}?at=${middle}`);
+  page = await chromium.page(server);
+  await page.goTo(`/runs/${run}?at=${middle}`);
+  await page.getByText(`as it was at event ${middle}`).waitFor();
+  const shown = await page.locator('w-graph [role="option"]').allInnerTexts();
+  for (const [path, node] of Object.entries(then.nodes)) {
+    if (path.includes('/')) continue;
+    const label = node.name ?? path;
+    assert.ok(shown.some((/** @type {string} */ words) => words.startsWith(`${label}, ${node.status}`)), `${label} is ${node.status} in ${JSON.stringify(shown)}`);
+  }
+  await page.getByRole('button', { name: 'Now' }).click();
+  await page.locator('w-graph [role="option"]', { hasText: 'report, Succeeded' }).waitFor({ state: 'attached' });
+});
