@@ -1,6 +1,7 @@
 // Colours for JSON and YAML, line by line, as text nodes; problems are underlined. Not a parser:
 // the server is the one that says what is wrong.
 import { h } from '../lib/dom.js';
+import { visible } from '../lib/text.js';
 
 const TOKENS = {
   json: /("(?:[^"\\\n]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b/g,
@@ -21,15 +22,20 @@ export function highlight(text, language, marks) {
   const fragment = document.createDocumentFragment();
   lines.forEach((line, i) => {
     if (i < 3000) for (const part of parts(line, language, byLine.get(i + 1) ?? [])) fragment.append(part);
-    else fragment.append(line);
+    else fragment.append(standIns(line));
     fragment.append('\n');
   });
   return fragment;
 }
 
+/** One sign for each hidden character, so that columns stay. @param {string} text */
+function standIns(text) {
+  return visible(text).replace(/‹U\+[0-9A-F]+›/g, '␦');
+}
+
 /** @param {string} line @param {'json' | 'yaml'} language @param {Mark[]} marks */
 function parts(line, language, marks) {
-  if (line.length > 2000) return [document.createTextNode(line)];
+  if (line.length > 2000) return [document.createTextNode(standIns(line))];
   const kinds = new Array(line.length).fill('');
   const set = (/** @type {number} */ from, /** @type {number} */ length, /** @type {string} */ kind) => kinds.fill(kind, from, Math.min(from + length, line.length));
   for (const match of line.matchAll(TOKENS[language])) {
@@ -50,7 +56,7 @@ function parts(line, language, marks) {
     let to = from + 1;
     while (to < line.length && kinds[to] === kinds[from] && under[to] === under[from]) to++;
     const classes = [kinds[from] && `hl-${kinds[from]}`, under[from] && `hl-${under[from]}`].filter(Boolean).join(' ');
-    const node = document.createTextNode(line.slice(from, to));
+    const node = document.createTextNode(standIns(line.slice(from, to)));
     if (classes) {
       const span = h('span', { class: classes });
       span.append(node);
