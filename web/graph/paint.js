@@ -36,18 +36,20 @@ export function readPalette(element) {
 /**
  * @param {CanvasRenderingContext2D} g @param {import('./scene.js').Scene} scene @param {Marks} marks
  * @param {Camera} camera @param {{ width: number, height: number, ratio: number, selected: number, hover: number, focused: boolean, found: Set<number> | null, palette: Record<string, string> }} how
+ * @param {'all' | 'edges' | 'boxes'} [part]
  */
-export function paint(g, scene, marks, camera, how) {
+export function paint(g, scene, marks, camera, how, part = 'all') {
   const { palette, ratio } = how;
   g.setTransform(ratio, 0, 0, ratio, 0, 0);
-  g.clearRect(0, 0, how.width, how.height);
+  if (part !== 'boxes') g.clearRect(0, 0, how.width, how.height);
   g.setTransform(ratio * camera.scale, 0, 0, ratio * camera.scale, -camera.x * camera.scale * ratio, -camera.y * camera.scale * ratio);
   const right = camera.x + how.width / camera.scale;
   const bottom = camera.y + how.height / camera.scale;
   const inside = scene.within(camera.x, camera.y, right, bottom);
   const boxes = inside ?? Array.from({ length: scene.count }, (_, i) => i);
-  for (const i of boxes) if (scene.opened.has(i)) openedBox(g, scene, marks, i, how);
-  edges(g, scene, marks, camera, { left: camera.x, top: camera.y, right, bottom }, palette);
+  if (part !== 'boxes') for (const i of boxes) if (scene.opened.has(i)) openedBox(g, scene, marks, i, how);
+  if (part !== 'boxes') edges(g, scene, marks, camera, { left: camera.x, top: camera.y, right, bottom }, palette);
+  if (part === 'edges') return;
   if (camera.scale < 0.28) farBoxes(g, scene, marks, boxes, how);
   else for (const i of boxes) if (!scene.opened.has(i)) box(g, scene, marks, i, camera.scale, how);
 }

@@ -67,7 +67,7 @@ test('hidden characters are shown by their code, and long values are cut with a 
 });
 
 test('axe finds nothing serious on any view, light or dark', async () => {
-  for (const scheme of ['light', 'dark']) {
+  await Promise.all(['light', 'dark'].map(async (scheme) => {
     const page = await chromium.page(server, { scheme });
     for (const view of VIEWS()) {
       await page.goTo(view);
@@ -83,7 +83,7 @@ test('axe finds nothing serious on any view, light or dark', async () => {
     }
     assert.deepEqual(page.wrong, []);
     await page.done();
-  }
+  }));
 });
 
 test('the keyboard alone searches, chooses a node, opens a loop and a dialog', async () => {
@@ -163,6 +163,7 @@ test('a token signs in, stays out of the address, and decides what is offered', 
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
   await page.getByLabel('Token').fill(token('workflows:read,workflows:execute'));
   await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'Runs' }).waitFor();
   await page.goTo(`/runs/${id}`);
   await page.getByRole('button', { name: 'Cancel' }).waitFor();
   assert.deepEqual(page.wrong, []);
