@@ -80,10 +80,13 @@ function edges(g, scene, marks, camera, seen, palette) {
   const styles = [[palette['line-strong'], 1.4, []], [palette.soft, 1.8, []], [palette['line-strong'], 1.3, [3, 4]], [palette.bad, 1.6, [6, 4]], [palette.accent, 2.6, []]];
   styles.forEach(([colour, width, dash], i) => {
     g.strokeStyle = /** @type {string} */ (colour);
-    g.lineWidth = /** @type {number} */ (width) / Math.max(Math.min(camera.scale, 1), far ? camera.scale : 0.5);
+    // From afar thousands of edges would hide the boxes.
+    g.globalAlpha = far && i < 4 ? 0.4 : 1;
+    g.lineWidth = far ? (i < 4 ? 0.7 : 2.5) / camera.scale : /** @type {number} */ (width) / Math.max(Math.min(camera.scale, 1), 0.5);
     g.setLineDash(/** @type {number[]} */ (dash));
     g.stroke(paths[i]);
   });
+  g.globalAlpha = 1;
   g.setLineDash([]);
   if (camera.scale > 0.5) for (const e of labelled) edgeLabel(g, scene, e, kind[e], label[e], palette);
 }

@@ -4,6 +4,7 @@ import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { STATUSES, noMarks, paint, readPalette } from './paint.js';
 import { FarCache } from './cache.js';
 import { Minimap } from './minimap.js';
+import { attachPointers } from './pointers.js';
 
 const LISTED = 120;
 
@@ -48,7 +49,7 @@ export class GraphElement extends HTMLElement {
     };
     this.theme.addEventListener('change', this.recolour);
     this.palette = readPalette(this);
-    this.pointers();
+    attachPointers(this);
     this.list.addEventListener('keydown', (event) => this.key(event));
     for (const kind of ['focus', 'blur']) this.list.addEventListener(kind, () => this.draw());
   }
@@ -170,65 +171,6 @@ export class GraphElement extends HTMLElement {
     const how = { ...this.size, selected: this.selected, hover: this.hover, focused: document.activeElement === this.list, found: this.found, palette: this.palette ?? {} };
     if (!this.far.paint(this.g, this.scene, this.marks, this.camera, how, this.draw)) paint(this.g, this.scene, this.marks, this.camera, how);
     this.map.paint(this.scene, this.marks, this.camera, how);
-  }
-
-  pointers() {
-    /** @type {Map<number, { x: number, y: number }>} */
-    const down = new Map();
-    let moved = 0;
-    const place = (/** @type {MouseEvent} */ event) => {
-      const box = this.canvas.getBoundingClientRect();
-      return { x: event.clientX - box.left, y: event.clientY - box.top };
-    };
-    const at = (/** @type {{ x: number, y: number }} */ p) => this.scene?.at(this.camera.x + p.x / this.camera.scale, this.camera.y + p.y / this.camera.scale) ?? -1;
-    this.canvas.addEventListener('pointerdown', (event) => {
-      this.canvas.setPointerCapture(event.pointerId);
-      down.set(event.pointerId, place(event));
-      moved = 0;
-    });
-    this.canvas.addEventListener('pointermove', (event) => {
-      const now = place(event);
-      const before = down.get(event.pointerId);
-      if (!before) return this.hovered(at(now), now);
-      if (down.size === 2) {
-        const [a, b] = [...down.values()];
-        const span = Math.hypot(a.x - b.x, a.y - b.y);
-        down.set(event.pointerId, now);
-        const [c, d] = [...down.values()];
-        this.zoom(Math.hypot(c.x - d.x, c.y - d.y) / Math.max(span, 1), (c.x + d.x) / 2, (c.y + d.y) / 2);
-      } else {
-        this.camera.x -= (now.x - before.x) / this.camera.scale;
-        this.camera.y -= (now.y - before.y) / this.camera.scale;
-        down.set(event.pointerId, now);
-      }
-      moved += Math.abs(now.x - before.x) + Math.abs(now.y - before.y);
-      if (moved > 3) this.fitted = false;
-      this.draw();
-      this.relist();
-    });
-    const up = (/** @type {PointerEvent} */ event) => {
-      const now = place(event);
-      if (!down.delete(event.pointerId) || moved > 4 || event.type === 'pointercancel') return;
-      this.clicked(at(now), now);
-    };
-    this.canvas.addEventListener('pointerup', up);
-    this.canvas.addEventListener('pointercancel', up);
-    this.canvas.addEventListener('pointerleave', () => this.hovered(-1, { x: 0, y: 0 }));
-    this.canvas.addEventListener('dblclick', (event) => {
-      const i = at(place(event));
-      if (i >= 0) this.toggle(i);
-    });
-    this.canvas.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      const now = place(event);
-      if (event.ctrlKey || event.metaKey || event.deltaMode) this.zoom(Math.exp(-event.deltaY * 0.01), now.x, now.y);
-      else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-        this.camera.x += (event.deltaX || event.deltaY) / this.camera.scale;
-        this.fitted = false;
-      } else this.zoom(Math.exp(-event.deltaY * 0.0015), now.x, now.y);
-      this.draw();
-      this.relist();
-    }, { passive: false });
   }
 
   /** @param {number} i @param {{ x: number, y: number }} p */

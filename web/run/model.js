@@ -113,7 +113,8 @@ export class RunModel extends EventTarget {
     for (const [path, node] of Object.entries(exec.nodes ?? {})) {
       // Values can be large; the panel asks for those of one node.
       const { output: _, ...rest } = node;
-      this.nodes.set(path, { ...this.nodes.get(path), ...rest });
+      const before = this.nodes.get(path);
+      this.nodes.set(path, { ...before, ...rest, name: rest.name ?? before?.name });
     }
     this.mark('run');
     this.mark('nodes');
@@ -132,8 +133,10 @@ export class RunModel extends EventTarget {
       const start = statuses.started[n];
       const took = statuses.took[n];
       const cycle = statuses.loops[n];
+      const box = this.scene?.byId.get(paths[n]);
+      const label = box === undefined ? null : this.scene?.packed.nodes.label[box];
       this.nodes.set(paths[n], {
-        status: STATUSES[this.letters[n]], attempts: statuses.attempts[n] ?? (start >= 0 ? 1 : 0),
+        status: STATUSES[this.letters[n]], name: label, attempts: statuses.attempts[n] ?? (start >= 0 ? 1 : 0),
         startedAt: start >= 0 ? new Date(created + start).toISOString() : null, endedAt: took >= 0 ? new Date(created + start + took).toISOString() : null,
         ...(cycle ? { iterations: { total: cycle.items, started: cycle.opened, running: cycle.running, failed: cycle.failed.length, which: cycle.failed } } : {}),
       });
