@@ -1,6 +1,7 @@
 // Every command on a run: what it does, when it makes sense, its request and its command line.
 import { ended } from '../lib/status.js';
 import { shell } from '../lib/text.js';
+import { cli } from '../ui/bits.js';
 
 /**
  * @typedef {object} Command
@@ -54,5 +55,5 @@ export const COMMANDS = [
 
 /** What the command line would be. @param {Command} command @param {string} run @param {any} values */
 export function commandWords(command, run, values) {
-  return `windlass ${command.id} ${run}${command.words(values)}${values.reason ? ` --reason ${shell(values.reason)}` : ''}`;
+  return cli(`${command.id} ${run}${command.words(values)}${values.reason ? ` --reason ${shell(values.reason)}` : ''}`);
 }

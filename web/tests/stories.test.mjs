@@ -1,8 +1,14 @@
 // What an engineer on call does, with the real server and a real browser.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { after, afterEach, before, test } from 'node:test';
 import { Server, launch } from './harness.mjs';
 import { billing, chargeCard, flaky, release } from './definitions.mjs';
+
+/** Runs a command that the page shows. @param {string} command */
+function sh(command) {
+  return execFileSync('sh', ['-c', command.replace(/^windlass /, `'${process.env.WINDLASS_BIN}' `)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+}
 
 /** @type {Server} */
 let server;
@@ -53,7 +59,10 @@ test('the root cause is read through a child in a loop, its input fixed, and the
   await preview.getByText('Runs again').waitFor();
   assert.match(await preview.innerText(), /charge-all[\s\S]*Reused[\s\S]*load/);
   await dialog.getByText('The same as a command').click();
-  assert.match(await dialog.locator('.commands').innerText(), /windlass fork .* --from charge-all --set [\s\S]*curl/);
+  const [command, curl] = await dialog.locator('.commands code').allInnerTexts();
+  assert.match(command, /^windlass fork .* --from charge-all --set /);
+  sh(`${command} --dry-run`);
+  assert.match(curl, /^curl -X POST .*\/fork/);
   await fork.click();
   await page.waitForURL((/** @type {URL} */ url) => url.pathname.startsWith('/runs/') && !url.pathname.includes(run));
   await page.locator('.run-title').getByText('Succeeded').waitFor();
@@ -94,6 +103,9 @@ test('fifty failures are reattempted by a filter, after a dry run', async () => 
   await dialog.getByLabel('Reason').fill('the service is back');
   await dialog.getByRole('button', { name: 'Dry run' }).click();
   await dialog.getByText('50 runs would take it').waitFor();
+  await dialog.getByText('The same as a command').click();
+  const [command] = await dialog.locator('.commands code').allInnerTexts();
+  assert.match(sh(`${command} --dry-run --json`), /50|executionId/);
   await dialog.getByRole('button', { name: 'Reattempt 50 runs' }).click();
   await dialog.getByText('50 done, 0 refused').waitFor();
   assert.match(page.url(), /job=/, 'the job is in the address');

@@ -41,11 +41,11 @@ test('tsc finds no fault', () => {
   }
 });
 
-test('the whole page has at most 150 KiB compressed, modules at most 310 lines', () => {
+test('the whole page has at most 150 KiB compressed, modules at most 300 lines', () => {
   const all = files(web);
   const size = all.reduce((sum, path) => sum + gzipSync(readFileSync(path), { level: 9 }).length, 0);
   assert.ok(size <= 150 * 1024, `${size} bytes`);
-  for (const path of all) assert.ok(readFileSync(path, 'utf8').split('\n').length <= 310, path);
+  for (const path of all) assert.ok(readFileSync(path, 'utf8').split('\n').length <= 301, path);
 });
 
 test('no module writes markup or calls another host', () => {

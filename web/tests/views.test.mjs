@@ -121,8 +121,10 @@ test('the page says that the server is gone, and goes on by itself when it is ba
   await page.locator('.pill.live').waitFor();
   await server.down();
   await page.getByText('The server cannot be reached').waitFor();
+  await page.route('**/operations', async (/** @type {any} */ route) => route.fulfill({ contentType: 'text/html', body: '<meta name="windlass-version" content="9.9.9+new">' }));
   await server.up();
   await page.getByText('The server cannot be reached').waitFor({ state: 'detached' });
+  await page.getByText('the server now runs 9.9.9+new').waitFor();
   await page.locator('.pill.live').waitFor();
   await server.api('POST', `/executions/${items[0].executionId}/signal`, { name: 'approval', payload: { approved: true } });
   await page.locator('.run-title').getByText('Succeeded').waitFor();

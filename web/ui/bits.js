@@ -2,6 +2,7 @@
 import { fill, h, svg } from '../lib/dom.js';
 import { relative, shell, shortId } from '../lib/text.js';
 import { runHref } from '../lib/router.js';
+import { getToken } from '../lib/session.js';
 
 /** A moment: relative, with the exact one on hover. `at` is its ISO text. */
 export class TimeElement extends HTMLElement {
@@ -105,10 +106,15 @@ export function commandLine(text, label) {
     h('code', { tabindex: '0' }, text), copyButton(text, 'Copy the command'));
 }
 
+/** A command for the server that this page is of. @param {string} words */
+export function cli(words) {
+  return `windlass ${words} --server ${shell(location.origin)}${getToken() ? ' --token "$WINDLASS_TOKEN"' : ''}`;
+}
+
 /** The same request with curl. @param {string} method @param {string} path @param {any} [body] */
 export function curl(method, path, body) {
   const words = ['curl', '-X', method, shell(location.origin + path)];
-  words.push('-H', shell('Authorization: Bearer $WINDLASS_TOKEN').replaceAll("'", '"'));
+  if (getToken()) words.push('-H', '"Authorization: Bearer $WINDLASS_TOKEN"');
   if (body !== undefined) words.push('-H', "'Content-Type: application/json'", '-d', shell(JSON.stringify(body)));
   return words.join(' ');
 }

@@ -2,7 +2,7 @@
 import { fill, h } from '../lib/dom.js';
 import { api } from '../lib/api.js';
 import { failure } from '../lib/view.js';
-import { button, commandLine, curl } from './bits.js';
+import { button, cli, commandLine, curl } from './bits.js';
 import { openDialog } from './dialog.js';
 
 /**
@@ -12,7 +12,7 @@ export function confirm(what) {
   const reply = h('div', { 'aria-live': 'polite' });
   const commands = h('div', { class: 'stack' });
   const body = () => (what.read ? what.read() : what.body);
-  const draw = () => fill(commands, commandLine(what.cli, 'CLI'), commandLine(curl(what.method, what.path, masked(body())), 'curl'));
+  const draw = () => fill(commands, commandLine(cli(what.cli), 'CLI'), commandLine(curl(what.method, what.path, masked(body())), 'curl'));
   const act = button(what.verb, async () => {
     act.disabled = true;
     try {

@@ -5,7 +5,7 @@ import { ApiError, api, get, workflowPath } from '../lib/api.js';
 import { View, failure } from '../lib/view.js';
 import { can, getToken } from '../lib/session.js';
 import { navigate, setParams, workflowHref } from '../lib/router.js';
-import { button, commandLine, runLink } from '../ui/bits.js';
+import { button, cli, commandLine, runLink } from '../ui/bits.js';
 import { openDialog } from '../ui/dialog.js';
 import { badge } from '../lib/status.js';
 import { plural } from '../lib/text.js';
@@ -163,7 +163,7 @@ class Editor extends View {
       const reply = h('div');
       fill(place, h('p', null, plan.created ? `Becomes version ${plan.version} of ` : `Is version ${plan.version} already: nothing would change in `, h('code', null, plan.workflowId), '.'),
         plan.runs.length ? planTable(plan.runs) : h('p', { class: 'muted' }, 'No live runs are affected.'),
-        commandLine(`windlass publish ${id}.${this.code.language}`, 'CLI'), reply,
+        commandLine(cli(`publish ${id}.${this.code.language}`), 'CLI'), reply,
         h('div', { class: 'buttons' }, button(`Publish version ${plan.version}`, async () => {
           try {
             const done = await api('POST', '/api/v1/workflows', { text: this.code.value, type: this.type() });

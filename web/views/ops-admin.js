@@ -15,7 +15,7 @@ export async function jobsTab({ get, getIfAny, params, signal }) {
   const ids = (audit?.items ?? []).filter((/** @type {any} */ item) => item.what === 'bulk' || item.what === 'rebuild').map((/** @type {any} */ item) => item.target);
   if (params.get('job')) ids.unshift(params.get('job'));
   const jobs = (await Promise.all([...new Set(ids)].slice(0, 20).map((id) => getIfAny(`/api/v1/bulk/${encodeURIComponent(String(id))}`, signal)))).filter(Boolean);
-  if (!jobs.length) return empty('No jobs', 'A command for many runs at once becomes a job, which survives a restart.', commandLine('windlass reattempt --filter --status Failed --dry-run'), h('div', { class: 'buttons' }, h('a', { class: 'button', href: '/?status=Failed' }, 'Failed runs')));
+  if (!jobs.length) return empty('No jobs', 'A command for many runs at once becomes a job, which survives a restart.', commandLine('windlass reattempt --filter status=Failed --dry-run'), h('div', { class: 'buttons' }, h('a', { class: 'button', href: '/?status=Failed' }, 'Failed runs')));
   return h('div', { class: 'stack' }, jobs.map((job) => h('div', { class: 'panel stack' }, h('div', { class: 'page-head' }, h('strong', null, job.action), h('span', { class: 'mono muted' }, job.id), h('span', { class: 'muted' }, job.status), time(job.createdAt)), jobState(job))));
 }
 
@@ -25,9 +25,9 @@ export async function secretsTab({ get, again, params, signal }) {
   const set = () => {
     const name = input('secret-name', 'Name');
     const value = input('secret-value', 'Value', { type: 'password' });
-    confirm({ title: 'Set a secret', words: 'Templates use it as secrets.NAME. Its value never comes out again.', verb: 'Set', method: 'POST', path: '/api/v1/secrets', cli: 'windlass secrets set NAME', fields: h('div', { class: 'stack' }, name.element, value.element), read: () => ({ name: name.field.value, value: value.field.value }), done: again });
+    confirm({ title: 'Set a secret', words: 'Templates use it as secrets.NAME. Its value never comes out again.', verb: 'Set', method: 'POST', path: '/api/v1/secrets', cli: 'secrets set NAME', fields: h('div', { class: 'stack' }, name.element, value.element), read: () => ({ name: name.field.value, value: value.field.value }), done: again });
   };
-  const remove = (/** @type {string} */ name) => () => confirm({ title: `Remove ${name}`, words: 'Runs that use it fail from now on.', verb: 'Remove', danger: true, method: 'DELETE', path: `/api/v1/secrets/${encodeURIComponent(name)}`, cli: `windlass secrets remove ${name}`, done: again });
+  const remove = (/** @type {string} */ name) => () => confirm({ title: `Remove ${name}`, words: 'Runs that use it fail from now on.', verb: 'Remove', danger: true, method: 'DELETE', path: `/api/v1/secrets/${encodeURIComponent(name)}`, cli: `secrets remove ${name}`, done: again });
   return h('div', { class: 'stack' }, h('div', { class: 'buttons' }, button('Set a secret', set, 'primary')),
     answer.items.length ? table(['Name', 'Tenant', 'Changed', ''], answer.items.map((/** @type {any} */ item) => [h('code', null, item.name), item.tenantId ?? '', time(item.updatedAt), button('Remove', remove(item.name), 'small danger')]))
       : empty('No secrets', 'Only names are shown here; values never come out.', commandLine('windlass secrets set API_TOKEN')), nextPage(answer));

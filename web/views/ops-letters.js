@@ -11,10 +11,10 @@ import { nextPage, pageQuery, table } from '../ui/table.js';
 export async function lettersTab({ get, again, params, signal }) {
   const answer = await get(`/api/v1/dead-letters?${pageQuery(params)}`, signal);
   const requeue = (/** @type {string[]} */ ids) => () => confirm({
-    title: 'Requeue', words: `${plural(ids.length, 'run')} is executed again from where it was.`, verb: 'Requeue', method: 'POST', path: '/api/v1/dead-letters', body: { executionId: ids }, cli: `windlass dead-letters requeue ${ids.slice(0, 5).join(' ')}`, done: again,
+    title: 'Requeue', words: `${plural(ids.length, 'run')} is executed again from where it was.`, verb: 'Requeue', method: 'POST', path: '/api/v1/dead-letters', body: { executionId: ids }, cli: `dead-letters requeue ${ids.slice(0, 5).join(' ')}`, done: again,
   });
   const purge = (/** @type {string} */ id) => () => confirm({
-    title: 'Purge', words: 'The run ends as Failed with DEAD_LETTERED, without another attempt and without compensation.', verb: 'Purge', danger: true, method: 'DELETE', path: `/api/v1/dead-letters?executionId=${encodeURIComponent(id)}`, cli: `windlass dead-letters purge ${id}`, done: again,
+    title: 'Purge', words: 'The run ends as Failed with DEAD_LETTERED, without another attempt and without compensation.', verb: 'Purge', danger: true, method: 'DELETE', path: `/api/v1/dead-letters?executionId=${encodeURIComponent(id)}`, cli: `dead-letters purge ${id}`, done: again,
   });
   if (!answer.items.length) {
     return empty('No dead letters', 'A run that cannot be read, or that crashes the process again and again, becomes one. None has.', commandLine('windlass dead-letters'));

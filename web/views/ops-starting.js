@@ -18,7 +18,7 @@ export async function schedulesTab({ get, getIfAny, again, params, signal }) {
     await api('POST', `/api/v1/schedules/${encodeURIComponent(item.id)}/${verb}`);
     again();
   };
-  const remove = (/** @type {any} */ item) => () => confirm({ title: `Remove ${item.id}`, words: 'It starts no more runs. Runs that it started go on.', verb: 'Remove', danger: true, method: 'DELETE', path: `/api/v1/schedules/${encodeURIComponent(item.id)}`, cli: `windlass schedules remove ${item.id}`, done: again });
+  const remove = (/** @type {any} */ item) => () => confirm({ title: `Remove ${item.id}`, words: 'It starts no more runs. Runs that it started go on.', verb: 'Remove', danger: true, method: 'DELETE', path: `/api/v1/schedules/${encodeURIComponent(item.id)}`, cli: `schedules remove ${item.id}`, done: again });
   const rows = answer.items.map((/** @type {any} */ item) => [
     h('div', null, h('strong', null, item.id), h('div', null, h('a', { href: workflowHref(item.workflowId) }, item.workflowId))),
     h('div', null, h('code', null, item.cron ?? `every ${duration(item.everyMs)}`), h('div', { class: 'muted' }, item.cron ? item.timezone : '')),
@@ -46,19 +46,19 @@ function setSchedule(again) {
     title: 'Set a schedule', words: 'Replaces the one of that id, if there is one.', verb: 'Set', method: 'POST', path: '/api/v1/schedules',
     fields: h('div', { class: 'stack' }, id.element, workflow.element, cron.element, zone.element),
     read: () => ({ id: id.field.value, workflowId: workflow.field.value, cron: cron.field.value, timezone: zone.field.value }),
-    cli: `windlass schedules set ID --workflow WORKFLOW --cron ${shell('0 2 * * *')}`, done: again,
+    cli: `schedules set ID --workflow WORKFLOW --cron ${shell('0 2 * * *')}`, done: again,
   });
 }
 
 /** @param {import('./operations.js').Tools} tools @returns {Promise<Node>} */
 export async function hooksTab({ get, again, params, signal }) {
   const answer = await get(`/api/v1/hooks?${pageQuery(params)}`, signal);
-  const remove = (/** @type {any} */ item) => () => confirm({ title: `Remove ${item.id}`, words: 'Its address and secret stop working.', verb: 'Remove', danger: true, method: 'DELETE', path: `/api/v1/hooks/${encodeURIComponent(item.id)}`, cli: `windlass hooks remove ${item.id}`, done: again });
+  const remove = (/** @type {any} */ item) => () => confirm({ title: `Remove ${item.id}`, words: 'Its address and secret stop working.', verb: 'Remove', danger: true, method: 'DELETE', path: `/api/v1/hooks/${encodeURIComponent(item.id)}`, cli: `hooks remove ${item.id}`, done: again });
   const make = () => {
     const id = input('hook-id', 'Id');
     const workflow = input('hook-workflow', 'Workflow');
     confirm({
-      title: 'Set a hook', words: 'Makes an address and a secret, which are shown once. Setting the same id again makes new ones.', verb: 'Set', method: 'POST', path: '/api/v1/hooks', cli: 'windlass hooks set ID --workflow WORKFLOW',
+      title: 'Set a hook', words: 'Makes an address and a secret, which are shown once. Setting the same id again makes new ones.', verb: 'Set', method: 'POST', path: '/api/v1/hooks', cli: 'hooks set ID --workflow WORKFLOW',
       fields: h('div', { class: 'stack' }, id.element, workflow.element), read: () => ({ id: id.field.value, workflowId: workflow.field.value }),
       done: (made) => {
         again();

@@ -6,7 +6,7 @@ import { getToken } from '../lib/session.js';
 import { setParams } from '../lib/router.js';
 import { failure } from '../lib/view.js';
 import { openDialog } from '../ui/dialog.js';
-import { button, commandLine, curl, runLink } from '../ui/bits.js';
+import { button, cli, commandLine, curl, runLink } from '../ui/bits.js';
 import { number, plural, shell } from '../lib/text.js';
 
 const ACTIONS = [
@@ -41,14 +41,14 @@ export function openBulk(query, job) {
     nameField.hidden = action.value !== 'signal' && action.value !== 'skip';
     act.disabled = true;
     fill(result);
-    fill(commands, commandLine(`windlass ${action.value}${query.words ? ` --filter${query.words}` : ' --filter'}${name.value && !nameField.hidden ? ` ${shell(name.value)}` : ''}${reason.value ? ` --reason ${shell(reason.value)}` : ''}`, 'CLI'),
+    fill(commands, commandLine(cli(`${action.value}${query.words}${name.value && !nameField.hidden ? ` ${shell(name.value)}` : ''}${reason.value ? ` --reason ${shell(reason.value)}` : ''}`), 'CLI'),
       commandLine(curl('POST', '/api/v1/bulk', body(false)), 'curl'));
   };
   action.addEventListener('change', draw);
   name.addEventListener('input', draw);
   reason.addEventListener('input', draw);
   const content = h('div', { class: 'sheet' },
-    h('p', { class: 'muted' }, Object.keys(query.filter).length ? ['Runs that match: ', h('code', null, query.words.trim())] : 'There are no filters: this means every run.'),
+    h('p', { class: 'muted' }, Object.keys(query.filter).length ? ['Runs that match: ', h('code', null, query.words.replaceAll(' --filter ', ' ').trim())] : 'There are no filters: this means every run.'),
     h('div', { class: 'field' }, h('label', { for: 'bulk-action' }, 'Command'), action, help), nameField,
     h('div', { class: 'field' }, h('label', { for: 'bulk-reason' }, 'Reason'), reason),
     result, h('details', null, h('summary', null, 'The same as a command'), commands),

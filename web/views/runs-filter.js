@@ -22,14 +22,14 @@ export function listQuery(params) {
     if (!value) continue;
     search.set(key, value);
     filter[key] = value;
-    words += ` --${key === 'from' ? 'since' : key} ${shell(value)}`;
+    words += ` --filter ${shell(`${key === 'from' ? 'since' : key}=${value}`)}`;
   }
   for (const key of ['status', 'label']) {
     const values = params.getAll(key).filter(Boolean);
     if (!values.length) continue;
     for (const value of values) search.append(key, value);
     filter[key] = values;
-    words += values.map((value) => ` --${key} ${shell(value)}`).join('');
+    words += values.map((value) => ` --filter ${shell(key === 'label' ? `label.${value}` : `status=${value}`)}`).join('');
   }
   return { search, filter, words };
 }

@@ -4,7 +4,7 @@ import { api, freshKey, workflowPath } from '../lib/api.js';
 import { navigate, runHref } from '../lib/router.js';
 import { failure } from '../lib/view.js';
 import { shell } from '../lib/text.js';
-import { commandLine, curl } from '../ui/bits.js';
+import { cli, commandLine, curl } from '../ui/bits.js';
 import { jsonField, schemaForm } from '../ui/schema-form.js';
 
 /** @param {string} id @param {any} definition @param {number} version @param {number} newest */
@@ -40,7 +40,7 @@ export function startForm(id, definition, version, newest) {
       const now = body();
       go.disabled = false;
       fill(result);
-      fill(commands, commandLine(`windlass start ${id}${version !== newest ? ` --version ${version}` : ''} --trigger ${shell(JSON.stringify(now.trigger ?? null))}${now.requestId ? ` --request-id ${shell(now.requestId)}` : ''}${Object.entries(now.labels ?? {}).map(([k, v]) => ` --label ${shell(`${k}=${v}`)}`).join('')}`, 'CLI'),
+      fill(commands, commandLine(cli(`start ${id}${version !== newest ? ` --version ${version}` : ''} --trigger ${shell(JSON.stringify(now.trigger ?? null))}${now.requestId ? ` --request-id ${shell(now.requestId)}` : ''}${Object.entries(now.labels ?? {}).map(([k, v]) => ` --label ${shell(`${k}=${v}`)}`).join('')}`), 'CLI'),
         commandLine(curl('POST', `${workflowPath(id)}/execute`, now), 'curl'));
     } catch (error) {
       go.disabled = true;
