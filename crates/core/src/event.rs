@@ -164,6 +164,9 @@ pub enum Event {
         /// What became of the one before.
         #[serde(default, skip_serializing_if = "After::is_death")]
         after: After,
+        /// Attempts that were told to stop and whose workers, outside the process, may live.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace: Option<Box<Grace>>,
     },
     /// A checkpoint was taken: it stands for the log up to this record.
     Checkpointed {},
@@ -253,6 +256,15 @@ impl After {
     fn is_death(&self) -> bool {
         *self == Self::Death
     }
+}
+
+/// Nodes that were told to stop, and get time for it again after a process died.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grace {
+    /// The node instances.
+    pub nodes: Vec<Box<str>>,
+    /// When it ends.
+    pub deadline: Millis,
 }
 
 /// Who did something by hand, and why.

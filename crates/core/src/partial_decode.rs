@@ -101,6 +101,7 @@ mod tests {
                 ended(retrying, error.digest()),
                 event::Event::Recovered {
                     after: event::After::Death,
+                    grace: None,
                 },
                 ended(AttemptResult::Failed(error.stored()), error.digest()),
             ],

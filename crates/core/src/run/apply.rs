@@ -13,7 +13,7 @@ use super::frame::{Frame, FrameKey, Instance, TOP};
 use super::join::RoutingQueue;
 use super::record_count::RecordCount;
 use crate::event::{
-    After, AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition,
+    After, AttemptEnded, AttemptResult, Event, Grace, Queued, RULES, Stopping, Transition,
 };
 use crate::id::{Millis, RunId};
 use crate::plan::{self, Plan};
@@ -231,7 +231,7 @@ impl Run {
             Event::GraceEnded { .. } if !self.is_stopping() => {
                 return self.corrupt("a grace ended, but nothing was told to stop");
             }
-            Event::GraceEnded { deadline } => self.give_up(*deadline, changes),
+            Event::GraceEnded { deadline } => self.give_up(*deadline, &BTreeSet::new(), changes),
             Event::Paused(_) => self.turn(RunStatus::Running, RunStatus::Paused)?,
             Event::Resumed(_) => self.turn(RunStatus::Paused, RunStatus::Running)?,
             Event::Reattempted { nodes, .. } => {
@@ -260,7 +260,9 @@ impl Run {
                 self.frozen = true;
                 self.change_graph(plan, *definition, changes);
             }
-            Event::Recovered { after } => self.recovered_by_another(*after, changes),
+            Event::Recovered { after, grace } => {
+                self.recovered_by_another(*after, grace.as_deref(), changes)?;
+            }
             Event::Accepted(_) | Event::Warning { .. } | Event::Checkpointed {} => {}
             Event::Finished(finished) => {
                 self.status = finished.status;
@@ -338,8 +340,20 @@ impl Run {
     }
 
     /// Another process has recovered the run: open attempts are handed out again, and nodes
-    /// that were told to stop are given up, because the worker that had the grace is gone.
-    fn recovered_by_another(&mut self, after: After, changes: &mut Vec<Change>) {
+    /// that were told to stop are given up, because the worker that had the grace is gone. A
+    /// worker outside the process is not: its node gets a grace again.
+    fn recovered_by_another(
+        &mut self,
+        after: After,
+        grace: Option<&Grace>,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Corrupt> {
+        let kept = grace.iter().flat_map(|grace| &grace.nodes);
+        let kept: BTreeSet<Instance> =
+            kept.map(|node| self.node(node)).collect::<Result<_, _>>()?;
+        if kept.iter().any(|&node| !self.state(node).stopping) {
+            return self.corrupt("a node got a grace, but it was not told to stop");
+        }
         self.count_deaths(after);
         let frames = std::iter::once(&mut self.top).chain(self.frames.values_mut());
         let nodes = frames.flat_map(|frame| &mut frame.nodes);
@@ -349,7 +363,11 @@ impl Run {
                 node.deliveries += 1;
             }
         }
-        self.give_up(None, changes);
+        self.give_up(None, &kept, changes);
+        if let Some(grace) = grace {
+            self.prolong_grace(&kept, grace.deadline);
+        }
+        Ok(())
     }
 
     fn running_nodes(&self, stopping: &Stopping) -> Result<BTreeSet<Instance>, Corrupt> {

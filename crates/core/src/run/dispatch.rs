@@ -54,6 +54,9 @@ pub struct Dispatch {
     pub requires: Vec<Box<str>>,
     /// From 0 to 9: which attempt goes first where workers choose.
     pub priority: u8,
+    /// Whether a process before had the attempt open, and may have given it to a worker that
+    /// outlived it.
+    pub reopened: bool,
 }
 
 /// Where a reference's value comes from.
@@ -152,6 +155,7 @@ impl Run {
             traceparent: self.queued.traceparent.clone(),
             requires: plan.requires(index).to_vec(),
             priority: self.queued.priority,
+            reopened: self.state(node).deliveries > 0,
         }
     }
 

@@ -56,8 +56,8 @@ use child::Child;
 pub use child::{ChildEnd, ChildStart};
 pub use cycle::{Iteration, Loop};
 pub use decide::{
-    DEAD_LETTERED, Decision, Evaluations, Facts, Failure, Input, Outcome, PendingDecision, Refusal,
-    Report, ValueLimits, decide, required_values,
+    DEAD_LETTERED, Decision, Evaluations, Facts, Failure, Input, Outcome, PendingDecision,
+    Recovery, Refusal, Report, ValueLimits, decide, required_values,
 };
 pub use dispatch::{Dispatch, ValueSource};
 pub(crate) use environment::read_object;

@@ -150,8 +150,13 @@ impl Run {
     }
 
     /// Gives up what was told to stop and has not ended, where the grace ended by this
-    /// time; without one, everywhere.
-    pub(crate) fn give_up(&mut self, deadline: Option<Millis>, changes: &mut Vec<Change>) {
+    /// time; without one, everywhere. Nodes that are `kept` are not given up.
+    pub(crate) fn give_up(
+        &mut self,
+        deadline: Option<Millis>,
+        kept: &BTreeSet<Instance>,
+        changes: &mut Vec<Change>,
+    ) {
         let mut queue = RoutingQueue::default();
         for key in self.all_frames() {
             let frame = self.frame(key);
@@ -161,12 +166,36 @@ impl Run {
             }
             for node in self.frame(key).instances() {
                 // A loop ends when what is inside it has.
-                if self.state(node).stopping && !self.has_open_iterations(node) {
+                let told = self.state(node).stopping && !kept.contains(&node);
+                if told && !self.has_open_iterations(node) {
                     self.mark_ended(node, NodeStatus::Cancelled, &mut queue, changes);
                 }
             }
         }
         self.cascade(queue, changes);
+    }
+
+    /// The grace of the scopes that these nodes are in ends then.
+    pub(crate) fn prolong_grace(&mut self, nodes: &BTreeSet<Instance>, deadline: Millis) {
+        for &node in nodes {
+            let key = self.key_of(node);
+            if let Some(stop) = &mut self.frame_mut(key).stop {
+                stop.deadline = deadline;
+            }
+        }
+    }
+
+    /// Whether a node's attempt was told to stop.
+    pub fn is_told_to_stop(&self, node: Instance) -> bool {
+        self.find_state(node).is_some_and(|state| state.stopping)
+    }
+
+    /// When the grace of a node that was told to stop ends.
+    pub fn stops_until(&self, node: Instance) -> Option<Millis> {
+        let frame = self
+            .find_frame(node)
+            .filter(|_| self.is_told_to_stop(node))?;
+        frame.stop.as_ref().map(|stop| stop.deadline)
     }
 
     /// Whether some scope stops.

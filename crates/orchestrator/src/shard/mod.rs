@@ -323,6 +323,8 @@ pub struct HandOut<'a> {
     pub worker: &'a str,
     /// Whether it works on the attempt already, and only its lease was lost.
     pub resumes: bool,
+    /// When the first worker got the attempt, if that is known.
+    pub since: Option<Millis>,
 }
 
 /// What the shard asks its driver to do. What a record decided comes only once the record is

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use windlass_core::Millis;
 use windlass_core::run::Instance;
 
 #[derive(Debug, Default)]
@@ -11,8 +12,8 @@ pub(super) struct Running {
     attempts: BTreeMap<Instance, u32>,
     /// The nodes whose result the run still waits for.
     nodes: BTreeSet<Instance>,
-    /// The worker that has the attempt, if it belongs to another process.
-    workers: BTreeMap<Instance, Box<str>>,
+    /// The worker that has the attempt, if it belongs to another process, and since when.
+    workers: BTreeMap<Instance, (Box<str>, Option<Millis>)>,
 }
 
 impl Running {
@@ -44,13 +45,14 @@ impl Running {
     }
 
     /// A worker of another process has the attempt now.
-    pub(super) fn give_to(&mut self, node: Instance, worker: &str) {
-        self.workers.insert(node, worker.into());
+    pub(super) fn give_to(&mut self, node: Instance, worker: &str, since: Option<Millis>) {
+        self.workers.insert(node, (worker.into(), since));
     }
 
-    /// The worker of another process that has the attempt.
-    pub(super) fn worker(&self, node: Instance) -> Option<&str> {
-        self.workers.get(&node).map(|worker| &**worker)
+    /// The worker of another process that has the attempt, and when the first one got it.
+    pub(super) fn worker(&self, node: Instance) -> Option<(&str, Option<Millis>)> {
+        let worker = self.workers.get(&node);
+        worker.map(|(worker, since)| (&**worker, *since))
     }
 
     /// The run does not wait for the result any more.

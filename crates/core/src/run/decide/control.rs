@@ -1,7 +1,7 @@
 //! What users and timers ask of a run: begin, cancel, time out, pause, resume, reattempt.
 
-use super::{Decision, Facts, GRACE_MS, Refusal};
-use crate::event::{Actor, Event, Finished, StopCause, Stopping};
+use super::{Decision, Facts, GRACE_MS, Recovery, Refusal};
+use crate::event::{Actor, Event, Finished, Grace, StopCause, Stopping};
 use crate::run::frame::{FrameKey, TOP};
 use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
@@ -148,6 +148,24 @@ impl Run {
             Some(_) => Err(Refusal::NotNow("the grace is not over".into())),
             None => Err(Refusal::NotNow("the run is not stopping".into())),
         }
+    }
+
+    /// Attempts that were told to stop keep their worker's result for a grace period if the
+    /// worker may have outlived the process.
+    pub(super) fn decide_recover(&self, recovery: &Recovery, facts: &Facts<'_>) -> Decision {
+        let is_told = |node: &&Instance| {
+            let told = self.find_state(**node);
+            told.is_some_and(|state| state.stopping && state.is_open())
+                && !self.is_structural(**node)
+        };
+        let nodes = recovery.remote.iter().filter(is_told);
+        let nodes: Vec<_> = nodes.map(|&node| self.path(node)).collect();
+        let deadline = facts.now.plus(GRACE_MS);
+        let grace = (!nodes.is_empty()).then(|| Box::new(Grace { nodes, deadline }));
+        Decision::of(Event::Recovered {
+            after: recovery.after,
+            grace,
+        })
     }
 
     pub(super) fn decide_pause(&self, actor: &Actor) -> Result<Decision, Refusal> {

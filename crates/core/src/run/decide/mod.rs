@@ -154,7 +154,25 @@ pub enum Input {
         plan: Arc<Plan>,
     },
     /// Another process has taken the run over.
-    Recover(After),
+    Recover(Recovery),
+}
+
+/// What is known when a process takes a run over.
+#[derive(Clone, Debug, Default)]
+pub struct Recovery {
+    /// What became of the process before.
+    pub after: After,
+    /// The nodes whose workers live outside the process that had the run.
+    pub remote: Vec<Instance>,
+}
+
+impl From<After> for Recovery {
+    fn from(after: After) -> Self {
+        Self {
+            after,
+            remote: Vec::new(),
+        }
+    }
 }
 
 impl Input {
@@ -480,7 +498,7 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
             definition,
             plan,
         } => run.decide_heal(*version, *definition, plan),
-        Input::Recover(after) => Ok(Decision::of(Event::Recovered { after: *after })),
+        Input::Recover(recovery) => Ok(run.decide_recover(recovery, facts)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::event::{Event, StopCause};
+use windlass_core::event::{Event, Grace, StopCause};
 use windlass_core::run::{
     self, Change, Decision, Evaluations, Facts, Input as RunInput, Instance, PendingDecision,
     Refusal,
@@ -228,14 +228,40 @@ impl Slot {
                 self.go_on();
                 self.arm_timeout();
             }
-            Event::Recovered { .. } => {
+            Event::Recovered { grace, .. } => {
                 let recovered = true;
                 self.consequences.push(Consequence::Began { recovered });
+                self.stop_again(grace.as_deref());
                 self.open_all();
                 self.arm_timeout();
             }
             _ => {}
         }
+    }
+
+    /// Workers outside the process may have attempts that were told to stop: they are told
+    /// again, and the run waits for them until the grace is over.
+    fn stop_again(&mut self, grace: Option<&Grace>) {
+        let Some(grace) = grace else { return };
+        for path in &grace.nodes {
+            if let Some(node) = self.run.resolve(path) {
+                let attempt = self.run.attempt(node);
+                self.running.insert(node, attempt);
+                self.consequences
+                    .push(Consequence::StopAgain(node, attempt));
+            }
+        }
+        self.consequences
+            .push(Consequence::ArmGrace(grace.deadline));
+    }
+
+    /// Nodes that were told to stop and whose action a worker outside the process does.
+    pub(super) fn told_remote(&self, context: &Context<'_>) -> Vec<Instance> {
+        let run = &self.run;
+        let is_told = |&node: &Instance| run.is_told_to_stop(node) && !run.is_structural(node);
+        let is_remote = |&node: &Instance| !context.options.is_local(&run.called_action(node));
+        let open = run.open_instances().into_iter();
+        open.filter(is_told).filter(is_remote).collect()
     }
 
     /// What a change leads to once it is durable.

@@ -64,6 +64,7 @@ impl Slot {
                     recovered,
                 }),
                 Consequence::Open(node, attempt) => self.make_ready(node, attempt),
+                Consequence::StopAgain(node, attempt) => self.tell_again(node, attempt, context),
                 Consequence::Wait(node, attempt, due) => {
                     let deadline = Deadline::Due(node, attempt);
                     context.deadlines.set(due, run, deadline);
@@ -177,6 +178,16 @@ impl Slot {
         });
     }
 
+    /// An attempt that was told to stop before this process had the run: the driver must know
+    /// it, so that its worker hears of the stop and can report.
+    fn tell_again(&self, node: Instance, attempt: u32, context: &mut Context<'_>) {
+        if self.is_running(node, attempt) && self.run.is_open(node, attempt) {
+            let dispatch = Arc::new(self.run.dispatch(node, context.now));
+            context.effects.push_back(Effect::Dispatch(dispatch));
+            self.tell_to_stop(node, attempt, false, context);
+        }
+    }
+
     /// Hands ready nodes out, as far as the run's bound allows.
     pub(super) fn release(&mut self, context: &mut Context<'_>) {
         if self.run.status() != RunStatus::Running || self.resuming > 0 || self.closed {
@@ -252,7 +263,7 @@ impl Slot {
             self.make_ready(node, attempt);
             return false;
         }
-        self.running.give_to(node, taken.worker);
+        self.running.give_to(node, taken.worker, taken.since);
         note_start(taken.run, node, attempt, context);
         true
     }

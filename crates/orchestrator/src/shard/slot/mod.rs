@@ -16,7 +16,9 @@ use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{After, Event};
 use windlass_core::id::{DigestMap, DigestSet};
 use windlass_core::plan::NodeKind;
-use windlass_core::run::{Change, Input as RunInput, Instance, Loaded, Refusal, Run, Values};
+use windlass_core::run::{
+    Change, Input as RunInput, Instance, Loaded, Recovery, Refusal, Run, Values,
+};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
 
@@ -70,6 +72,8 @@ enum Consequence {
     },
     /// An open attempt is handed out, as after a restart.
     Open(Instance, u32),
+    /// An attempt that was told to stop is with a worker that outlived its process, maybe.
+    StopAgain(Instance, u32),
     /// The timer of a waiting node is set again.
     Wait(Instance, u32, Millis),
     /// A worker has an attempt that a reattempt took back.
@@ -224,7 +228,7 @@ impl Slot {
         match (self.run.status(), mode) {
             (RunStatus::Pending, _) => self.inbox.push_back((RunInput::Begin, None)),
             (RunStatus::Running | RunStatus::Paused, AcquireMode::Recover(after)) => {
-                self.inbox.push_back((RunInput::Recover(after), None));
+                self.recover(after, context);
             }
             (RunStatus::Running | RunStatus::Paused, _) => self.wake(context),
             _ => {}
@@ -280,15 +284,22 @@ impl Slot {
 
     /// A command makes this shard carry on a run that it only holds; a run that has not begun
     /// stays queued.
-    fn recover_for_command(&mut self) {
+    fn recover_for_command(&mut self, context: &Context<'_>) {
         if self.acquired || self.run.status() == RunStatus::Pending {
             return;
         }
         self.acquired = true;
         if !self.run.status().is_final() {
             // The caller of the command has seen the run, so this takeover counts no death.
-            self.inbox.push_back((RunInput::Recover(After::Stop), None));
+            self.recover(After::Stop, context);
         }
+    }
+
+    /// Records that this process has the run now.
+    fn recover(&mut self, after: After, context: &Context<'_>) {
+        let remote = self.told_remote(context);
+        let recovery = Recovery { after, remote };
+        self.inbox.push_back((RunInput::Recover(recovery), None));
     }
 
     fn command(&mut self, id: CommandId, input: RunInput, context: &mut Context<'_>) {
@@ -301,7 +312,7 @@ impl Slot {
         // A run that is given up must not be handed out once more: it may have crashed
         // processes.
         if !matches!(input, RunInput::Abandon { .. }) {
-            self.recover_for_command();
+            self.recover_for_command(context);
         }
         if let RunInput::Command(command) = &input
             && let Some(graph) = command.graph()
@@ -441,8 +452,11 @@ impl Slot {
                 if self.is_running(node, attempt) {
                     let delay = i64::try_from(context.options.still_running_ms).unwrap_or(0);
                     let started = windlass_core::Millis(context.now.0 - delay);
-                    let worker = self.running.worker(node);
-                    let worker = Box::from(worker.unwrap_or(&context.options.worker));
+                    let (worker, since) = self
+                        .running
+                        .worker(node)
+                        .unwrap_or((&context.options.worker, None));
+                    let (worker, started) = (Box::from(worker), since.unwrap_or(started));
                     let input = RunInput::StillRunning {
                         node,
                         attempt,
