@@ -77,7 +77,7 @@ pub use queue_reason::{QueueReason, held_gate};
 pub use remote::{
     ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction, POLL_WAIT_LIMIT_MS,
     POLLER_LIMIT, Poll, SLOT_LIMIT, TaskId, TaskOutcome, WorkError, WorkState, WorkerInfo,
-    WorkerTask, declared_actions,
+    WorkerTask, declared_actions, work_lease_ms,
 };
 pub use retention::Retain;
 pub use row_repair::{Derived, derive};

@@ -373,6 +373,56 @@ async fn a_lease_that_ran_out_is_resumed_unless_another_worker_came() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_report_counts_until_another_worker_gets_the_task() {
+    let options = Options {
+        work_lease_ms: 20,
+        ..Options::default()
+    };
+    let world = World::with(options).await;
+    world.publish(PLAIN).await;
+    let run = world.start("1".to_owned()).await;
+    let mut tasks = world
+        .poll(poll("a", &["py.act"], 30_000))
+        .await
+        .expect("a task");
+    let task = tasks.remove(0);
+    // The lease runs out, and the task waits for a worker that does not come.
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    world.complete(&task).await.expect("recorded");
+    world.ends(run).await;
+    let notes = world.store.notes("work-lease", None, 10).await;
+    assert!(notes.expect("notes").is_empty(), "one hand-out, no note");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_hand_out_is_noted_for_as_long_as_the_attempt_is_open() {
+    let options = Options {
+        work_lease_ms: 20,
+        ..Options::default()
+    };
+    let world = World::with(options).await;
+    world.publish(PLAIN).await;
+    let run = world.start("1".to_owned()).await;
+    let notes = || async {
+        world
+            .store
+            .notes("work-lease", None, 10)
+            .await
+            .expect("notes")
+    };
+    let asked = |worker: &str| poll(worker, &["py.act"], 30_000);
+    world.poll(asked("a")).await.expect("a task");
+    assert!(notes().await.is_empty());
+    let task = world.poll(asked("b")).await.expect("a task").remove(0);
+    assert_eq!(notes().await.len(), 1);
+    world.complete(&task).await.expect("recorded");
+    world.ends(run).await;
+    while !notes().await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_that_wait_for_a_worker_do_not_keep_others_from_beginning() {
     let serving = Serving {
         max_active_runs: 2,

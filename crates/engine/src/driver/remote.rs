@@ -3,6 +3,7 @@
 //! ended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use windlass_core::RunId;
@@ -20,7 +21,9 @@ pub(super) type Reply = oneshot::Sender<Option<Result<(), Refusal>>>;
 impl Driver {
     /// Puts an attempt into the work queue: its action is not one of this process.
     pub(super) fn offer(&mut self, dispatch: Arc<Dispatch>) {
-        self.shared.remote.open.insert(Arc::clone(&dispatch));
+        let hold = Duration::from_millis(self.workers.options.work_lease_ms);
+        let open = &self.shared.remote.open;
+        open.insert(Arc::clone(&dispatch), hold);
         self.shared.waits_for_worker();
         let (workers, shared) = (Arc::clone(&self.workers), Arc::clone(&self.shared));
         tokio::spawn(offer(workers, shared, self.outbox.clone(), dispatch));
@@ -41,6 +44,7 @@ impl Driver {
                 attempt: key.attempt,
                 worker,
                 resumes,
+                since: self.shared.remote.open.since(*key),
             };
             may.push(self.may_work(key.run) && self.shard.hand_out(&taken, now));
         }
@@ -95,7 +99,7 @@ impl Driver {
             attempt,
         };
         if give_up {
-            withdraw(&self.workers, open.remove(key).as_slice());
+            withdraw(&self.workers, open.remove(key).as_slice(), true);
             return;
         }
         let Some(Closed { handed, .. }) = open.stop(key) else {
@@ -122,7 +126,7 @@ impl Driver {
     pub(super) fn close_remote(&self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
         let open = &self.shared.remote.open;
         if !open.is_empty() {
-            withdraw(&self.workers, &open.ended(run, nodes));
+            withdraw(&self.workers, &open.ended(run, nodes), true);
         }
     }
 
@@ -130,7 +134,7 @@ impl Driver {
     pub(super) fn forget_remote(&self, run: RunId) {
         let open = &self.shared.remote.open;
         if !open.is_empty() {
-            withdraw(&self.workers, &open.remove_run(run));
+            withdraw(&self.workers, &open.remove_run(run), false);
         }
     }
 }

@@ -38,6 +38,9 @@ const KIND: &str = "action";
 /// How many notes are read at once.
 const PAGE: usize = 1_000;
 
+/// How the check of a schema says that a pattern cannot be used.
+const NO_PATTERN: &str = "is not a \"regex\"";
+
 /// A type, as a worker declares it.
 #[derive(Clone, Debug)]
 pub struct Declaration {
@@ -153,6 +156,7 @@ impl Declarations {
         declared: &[Declaration],
         now: Millis,
     ) -> Result<(), WorkError> {
+        unambiguous(declared)?;
         self.load(store, tenant).await?;
         if self.seen_again(tenant, declared, now) {
             return Ok(());
@@ -281,6 +285,20 @@ impl DeclaredAction {
     }
 }
 
+/// One poll may name a type twice, but not in two ways.
+fn unambiguous(declared: &[Declaration]) -> Result<(), WorkError> {
+    let mut seen: HashMap<&str, &Declaration> = HashMap::new();
+    let text = |it: &Declaration| it.parameters.as_ref().map(|schema| schema.get().to_owned());
+    for one in declared {
+        if let Some(other) = seen.insert(&one.action, one)
+            && (text(other) != text(one) || other.description != one.description)
+        {
+            return Err(WorkError::Contradicted(one.action.clone()));
+        }
+    }
+    Ok(())
+}
+
 fn is_forgotten(action: &DeclaredAction, now: Millis) -> bool {
     now.0 - action.last_seen.0 >= FORGOTTEN_MS
 }
@@ -336,6 +354,10 @@ fn check(declaration: &Declaration) -> Result<(), WorkError> {
     }
     match check_schema(schema.get()) {
         Ok(_) => Ok(()),
+        Err(SchemaProblem::Invalid(reason)) if reason.ends_with(NO_PATTERN) => {
+            let why = "it is malformed, or too large to compile";
+            Err(refused(format!("{reason}: {why}"), false))
+        }
         Err(SchemaProblem::Invalid(reason)) => Err(refused(reason, false)),
         Err(SchemaProblem::Limit(reason)) => Err(refused(reason, true)),
     }

@@ -3,15 +3,17 @@
 
 use serde_json::value::RawValue;
 use tokio::sync::watch;
+use windlass_core::Millis;
 use windlass_core::event::ResourceLink;
 use windlass_core::run::{Input as RunInput, Outcome, Report};
 use windlass_expr::check_syntax;
 use windlass_store::{LeaseAnswer, LeaseTerm, WorkKey, crash};
 
 use super::WorkError;
+use super::held::Resumed;
 use super::lookup::Found;
 use super::open::{Answer, AssignedWorker, RecordedReport, Take, Taken};
-use super::task_id::TaskId;
+use super::task_id::{LeaseTerms, TaskId};
 use crate::action::{ActionError, Called};
 use crate::canonical::canonical;
 use crate::driver::Message;
@@ -20,9 +22,6 @@ use crate::limits::limits;
 
 /// The error code by which a worker says that it ended an attempt because it was asked to.
 const STOPPED: &str = "STOPPED";
-
-/// A worker whose name was lost with the process that gave it the task.
-const UNNAMED: &str = "worker";
 
 /// How an attempt ended, as a worker says.
 #[derive(Debug)]
@@ -53,23 +52,29 @@ impl Engine {
         task: TaskId,
         lease: &str,
     ) -> Result<bool, WorkError> {
-        let given = self.lease_key().await?.gave(task, lease);
+        let terms = self.lease_key().await?.terms(task, lease);
+        self.read_generation(task.0).await?;
         let open = &self.shared().remote.open;
         let found = open.with(task.0, |open| {
             let own = open.dispatch.tenant.as_deref() == tenant;
-            (own, open.assigned.clone(), open.stop)
+            (own, open.assigned.clone(), open.stop, open.generation)
         });
-        let Some((own, assigned, stop)) = found else {
-            return self.keep_absent(tenant, task, lease, given).await;
+        let Some((own, assigned, stop, generation)) = found else {
+            return self.keep_absent(tenant, task, (lease, terms)).await;
         };
         if !own {
             return Err(WorkError::TaskNotFound);
         }
+        let terms = terms.ok_or(WorkError::LeaseUnknown)?;
         match assigned {
             Some(assigned) if *assigned.lease == *lease => {
-                self.renew(tenant, task.0, assigned, stop).await
+                self.renew(tenant, task.0, (assigned, stop)).await
             }
-            None if given => self.resume(tenant, task.0, (lease, UNNAMED)).await,
+            None if terms.generation >= generation => {
+                let since = terms.since;
+                let assigned = unrendered(lease, terms);
+                self.resume(tenant, task.0, (assigned, since)).await
+            }
             _ => Err(WorkError::LeaseLost),
         }
     }
@@ -78,13 +83,12 @@ impl Engine {
         &self,
         tenant: Option<&str>,
         key: WorkKey,
-        assigned: AssignedWorker,
-        stop: bool,
+        (assigned, stop): (AssignedWorker, bool),
     ) -> Result<bool, WorkError> {
-        let renewed = self
-            .store()
-            .renew_item(tenant, key, assigned.number)
-            .await?;
+        let Some(number) = assigned.number else {
+            return self.resume(tenant, key, (assigned, None)).await;
+        };
+        let renewed = self.store().renew_item(tenant, key, number).await?;
         let open = &self.shared().remote.open;
         match renewed {
             LeaseAnswer::Held { stop: asked } => {
@@ -92,10 +96,7 @@ impl Engine {
                 Ok(stop || asked)
             }
             // It ran out, and no other worker has come yet.
-            LeaseAnswer::Lost => {
-                self.resume(tenant, key, (&assigned.lease, &assigned.worker))
-                    .await
-            }
+            LeaseAnswer::Lost => self.resume(tenant, key, (assigned, None)).await,
             LeaseAnswer::Unknown => Ok(stop),
         }
     }
@@ -106,28 +107,26 @@ impl Engine {
         &self,
         tenant: Option<&str>,
         key: WorkKey,
-        (lease, worker): (&str, &str),
+        (mut assigned, since): (AssignedWorker, Option<Millis>),
     ) -> Result<bool, WorkError> {
-        let term = LeaseTerm::Millis(self.options().work_lease_ms);
-        let number = self.store().resume_item(tenant, key, worker, term).await?;
-        let number = number.ok_or(WorkError::LeaseLost)?;
         let open = &self.shared().remote.open;
-        let before = open.with(key, |open| (open.assigned.clone(), open.stop));
-        let (before, stop) = before.ok_or(WorkError::TaskEnded)?;
-        let before = before.filter(|assigned| *assigned.lease == *lease);
-        let (recorded, secrets) = before
-            .map(|assigned| (assigned.recorded, assigned.secrets))
-            .unwrap_or_default();
-        let assigned = AssignedWorker {
-            lease: lease.into(),
-            number,
-            worker: worker.into(),
-            recorded,
-            secrets,
+        let worker = assigned.worker.clone();
+        assigned.number = None;
+        let stop = loop {
+            let known = assigned.clone();
+            match open.resume(key, known, (since, self.now()), self.work_lease()) {
+                Resumed::Yes { stop } => break stop,
+                Resumed::Lost => return Err(WorkError::LeaseLost),
+                Resumed::Gone => return Err(WorkError::TaskEnded),
+                Resumed::Queued => {
+                    let term = LeaseTerm::Millis(self.options().work_lease_ms);
+                    let number = self.store().resume_item(tenant, key, &worker, term).await?;
+                    assigned.number = Some(number.ok_or(WorkError::LeaseLost)?);
+                }
+            }
         };
-        open.assign(key, assigned, self.now(), self.work_lease());
         let question = |reply| Message::HandOut {
-            worker: worker.into(),
+            worker,
             resumes: true,
             keys: vec![key],
             reply,
@@ -141,16 +140,19 @@ impl Engine {
         &self,
         tenant: Option<&str>,
         task: TaskId,
-        lease: &str,
-        given: bool,
+        (lease, terms): (&str, Option<LeaseTerms>),
     ) -> Result<bool, WorkError> {
         match self.look_up(tenant, task, lease).await? {
             // It is open, and waits for its run to be carried on here.
-            Found::Open(_) if given => Ok(false),
-            Found::Open(_) | Found::EndedUnder { same: false } => Err(WorkError::LeaseLost),
+            Found::Open(taken) => match terms {
+                Some(terms) if self.is_last(task.0, &terms).await? => Ok(taken.stop),
+                Some(_) => Err(WorkError::LeaseLost),
+                None => Err(WorkError::LeaseUnknown),
+            },
             Found::EndedUnder { same: true } => Ok(true),
-            Found::Ended if given => Ok(true),
-            Found::Ended => Err(WorkError::TaskEnded),
+            _ if terms.is_none() => Err(WorkError::LeaseUnknown),
+            Found::EndedUnder { same: false } => Err(WorkError::LeaseLost),
+            Found::Ended => Ok(true),
         }
     }
 
@@ -166,11 +168,12 @@ impl Engine {
         lease: &str,
         outcome: TaskOutcome,
     ) -> Result<(), WorkError> {
-        let given = self.lease_key().await?.gave(task, lease);
+        let terms = self.lease_key().await?.terms(task, lease);
+        self.read_generation(task.0).await?;
         let mut outcome = Some(outcome);
         loop {
             let open = &self.shared().remote.open;
-            let (taken, tell) = match open.take(task.0, tenant, (lease, given)) {
+            let (taken, tell) = match open.take(task.0, tenant, (lease, terms.as_ref())) {
                 Take::Yours(taken, tell) => (Some(taken), Some(tell)),
                 Take::Refused(error) => return Err(error),
                 Take::Absent => (None, None),
@@ -190,13 +193,12 @@ impl Engine {
             };
             let taken = match taken {
                 Some(taken) => *taken,
-                None => match self.look_up(tenant, task, lease).await? {
-                    Found::Open(taken) if given => *taken,
-                    Found::Open(_) | Found::EndedUnder { same: false } => {
-                        return Err(WorkError::LeaseLost);
-                    }
-                    Found::EndedUnder { same: true } => return Ok(()),
-                    Found::Ended => return Err(WorkError::TaskEnded),
+                None => match self
+                    .find_absent(tenant, task, (lease, terms.as_ref()))
+                    .await?
+                {
+                    Some(taken) => *taken,
+                    None => return Ok(()),
                 },
             };
             // The report is recorded even if the caller goes away.
@@ -205,9 +207,30 @@ impl Engine {
                 key: task.0,
                 lease: lease.into(),
             };
+            let taken = taken.by(lease, terms);
             let recording =
                 tokio::spawn(async move { engine.record(recorded, taken, outcome, tell).await });
             return recording.await.unwrap_or(Err(WorkError::Stopped));
+        }
+    }
+
+    /// What a report is about whose attempt is not open here; nothing if the report is recorded.
+    async fn find_absent(
+        &self,
+        tenant: Option<&str>,
+        task: TaskId,
+        (lease, terms): (&str, Option<&LeaseTerms>),
+    ) -> Result<Option<Box<Taken>>, WorkError> {
+        match self.look_up(tenant, task, lease).await? {
+            Found::Open(taken) => match terms {
+                Some(terms) if self.is_last(task.0, terms).await? => Ok(Some(taken)),
+                Some(_) => Err(WorkError::LeaseLost),
+                None => Err(WorkError::LeaseUnknown),
+            },
+            Found::EndedUnder { same: true } => Ok(None),
+            _ if terms.is_none() => Err(WorkError::LeaseUnknown),
+            Found::EndedUnder { same: false } => Err(WorkError::LeaseLost),
+            Found::Ended => Err(WorkError::TaskEnded),
         }
     }
 
@@ -268,32 +291,27 @@ impl Engine {
         let Taken {
             dispatch,
             assigned,
-            begun,
+            since,
             stop,
         } = taken;
-        let (worker, recorded, secrets) = match assigned {
-            Some(assigned) if assigned.recorded.is_some() => {
-                (assigned.worker, assigned.recorded, assigned.secrets)
-            }
-            assigned => {
-                // The rendered parameters are not in memory any more: they are rendered again.
-                let worker = assigned.map_or_else(|| UNNAMED.into(), |assigned| assigned.worker);
-                match workers.render(&dispatch).await {
-                    Ok(rendered) => (worker, rendered.recorded, rendered.secrets),
-                    Err(_) => (worker, None, Vec::new()),
-                }
-            }
-        };
+        let mut assigned = assigned.unwrap_or_else(|| unrendered(lease, LeaseTerms::unknown()));
+        if assigned.recorded.is_none()
+            && let Ok(rendered) = workers.render(&dispatch).await
+        {
+            // The rendered parameters are not in memory any more: they are rendered again.
+            assigned.recorded = rendered.recorded;
+            assigned.secrets = rendered.secrets;
+        }
         let called = match outcome {
             TaskOutcome::Failed(error) if stop && &*error.code == STOPPED => {
                 Err(ActionError::stopped())
             }
             outcome => called(outcome).await,
         };
-        let mut report = workers.conclude(called, &secrets);
-        report.started = begun.map_or(report.ended, |begun| begun.at);
-        report.worker = worker;
-        report.parameters = recorded;
+        let mut report = workers.conclude(called, &assigned.secrets);
+        report.started = since.unwrap_or(report.ended).min(report.ended);
+        report.worker = assigned.worker;
+        report.parameters = assigned.recorded;
         report.lease = Some(lease.into());
         let unstopped = tokio_util::sync::CancellationToken::new();
         workers.store_first(&mut report, &unstopped).await;
@@ -305,6 +323,29 @@ impl Engine {
             parameters.prepare();
         }
         report
+    }
+}
+
+impl Taken {
+    /// What the lease itself says, where memory has nothing.
+    fn by(mut self, lease: &str, terms: Option<LeaseTerms>) -> Self {
+        if let Some(terms) = terms {
+            self.since = self.since.or(terms.since);
+            let assigned = self.assigned.take();
+            self.assigned = Some(assigned.unwrap_or_else(|| unrendered(lease, terms)));
+        }
+        self
+    }
+}
+
+/// A worker that has an attempt, without what was rendered for it.
+fn unrendered(lease: &str, terms: LeaseTerms) -> AssignedWorker {
+    AssignedWorker {
+        lease: lease.into(),
+        number: None,
+        worker: terms.worker,
+        recorded: None,
+        secrets: Vec::new(),
     }
 }
 

@@ -91,8 +91,8 @@ impl Engine {
             return Ok(Found::Open(Box::new(Taken {
                 dispatch,
                 assigned: None,
-                begun: None,
-                stop: false,
+                since: None,
+                stop: state.is_told_to_stop(instance),
             })));
         }
         let existed = seen.began || (is_there && state.attempts(instance) >= attempt);

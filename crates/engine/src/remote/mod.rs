@@ -8,6 +8,8 @@
 
 mod declared;
 mod finish;
+mod generation;
+mod held;
 mod lookup;
 mod offer;
 mod open;
@@ -47,6 +49,13 @@ pub(crate) fn is_reserved(action: &str) -> bool {
 /// How many heartbeats a worker may miss before its task is available again.
 const MISSED_HEARTBEATS: u64 = 3;
 
+/// How long a worker has a task without a heartbeat, where it is to send one so often.
+pub fn work_lease_ms(heartbeat: std::time::Duration) -> u64 {
+    u64::try_from(heartbeat.as_millis())
+        .unwrap_or(u64::MAX)
+        .saturating_mul(MISSED_HEARTBEATS)
+}
+
 /// What an engine knows of workers outside it.
 #[derive(Default)]
 pub(crate) struct Remote {
@@ -63,10 +72,14 @@ pub enum WorkError {
     TaskNotFound,
     /// Another worker has the task, or had it after this one.
     LeaseLost,
+    /// The server never gave this lease for this task.
+    LeaseUnknown,
     /// The attempt ended otherwise: it ran out of time, was cancelled, or was set by hand.
     TaskEnded,
     /// The type is one of the server's own actions.
     Reserved(Box<str>),
+    /// One poll declares the type in two ways.
+    Contradicted(Box<str>),
     /// The tenant would have more types than it may.
     TooManyActions,
     /// The schema of a type cannot be used.
@@ -96,10 +109,17 @@ impl fmt::Display for WorkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TaskNotFound => f.write_str("there is no such task"),
-            Self::LeaseLost => f.write_str("another worker has the task, or this lease is none"),
+            Self::LeaseLost => f.write_str("the task was handed out again: another lease has it"),
+            Self::LeaseUnknown => f.write_str("this is no lease that the server gave for the task"),
             Self::TaskEnded => f.write_str("the attempt has ended otherwise"),
             Self::Reserved(action) => write!(f, "'{action}' is an action of the server itself"),
-            Self::TooManyActions => write!(f, "workers may declare {ACTION_LIMIT} action types"),
+            Self::Contradicted(action) => {
+                write!(f, "the poll declares '{action}' twice, in different ways")
+            }
+            Self::TooManyActions => write!(
+                f,
+                "the workers of a tenant may declare {ACTION_LIMIT} action types together"
+            ),
             Self::SchemaInvalid { action, reason, .. } => {
                 write!(f, "the parametersSchema of '{action}': {reason}")
             }

@@ -9,8 +9,10 @@ use windlass_core::run::Dispatch;
 use windlass_orchestrator::ShardInput;
 use windlass_store::{WorkItem, WorkKey, crash};
 
-use super::is_reserved;
+use super::generation::forget;
 use super::open::{Closed, key_of};
+use super::{Remote, is_reserved};
+use crate::Backend;
 use crate::driver::Message;
 use crate::shared::Shared;
 use crate::worker::Workers;
@@ -40,11 +42,22 @@ pub(crate) async fn offer(
         }
         let at = Instant::now() + wait;
         shared.remote.open.unknown_until(key, at);
+        // No worker can have it: none has polled for it.
+        shared.remote.open.release(key);
     }
+    if shared.remote.open.with(key, |open| open.queued) != Some(true) {
+        return;
+    }
+    enqueue(&*workers.store, &shared.remote, &dispatch).await;
+}
+
+/// Puts an attempt into the work queue and wakes a worker for it.
+pub(super) async fn enqueue(store: &dyn Backend, remote: &Remote, dispatch: &Dispatch) {
+    let key = key_of(dispatch);
     let item = WorkItem {
         key,
         tenant: dispatch.tenant.clone(),
-        action: Box::from(action),
+        action: Box::from(&*dispatch.action),
         requires: dispatch.requires.clone(),
         priority: dispatch.priority,
         // The engine that hands it out has the dispatch itself.
@@ -53,23 +66,26 @@ pub(crate) async fn offer(
     crash::point("before-work-push");
     // A failed push is a failure of the store: the run's next append meets it, and the process
     // that recovers the run pushes again.
-    let _ = workers.store.push(vec![item]).await;
-    if shared.remote.open.with(key, |_| ()).is_none() {
-        let _ = workers.store.withdraw(&[key]).await;
+    let _ = store.push(vec![item]).await;
+    if remote.open.with(key, |_| ()).is_none() {
+        let _ = store.withdraw(&[key]).await;
         return;
     }
-    shared.remote.pollers.wake_for(&dispatch);
+    remote.pollers.wake_for(dispatch);
 }
 
-/// Takes attempts from the queue that have ended, or whose run is not here any more.
-pub(crate) fn withdraw(workers: &Arc<Workers>, closed: &[Closed]) {
+/// Takes attempts from the queue that have `ended`, or whose run is not here any more.
+pub(crate) fn withdraw(workers: &Arc<Workers>, closed: &[Closed], ended: bool) {
     if closed.is_empty() {
         return;
     }
     let keys: Vec<WorkKey> = closed.iter().map(|closed| closed.key).collect();
+    let noted = closed.iter().filter(|closed| closed.noted && ended);
+    let noted: Vec<WorkKey> = noted.map(|closed| closed.key).collect();
     let store = Arc::clone(&workers.store);
     tokio::spawn(async move {
         let _ = store.withdraw(&keys).await;
+        forget(&*store, &noted).await;
     });
 }
 

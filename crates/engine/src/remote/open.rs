@@ -1,7 +1,7 @@
 //! Attempts that the driver has open for workers outside the process: who has each, until
 //! when, and what ended those that ended lately. Knows neither store nor driver.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,9 +14,14 @@ use windlass_core::{Millis, NodeStatus, RunId};
 use windlass_store::{WorkKey, WorkLease};
 
 use super::WorkError;
+use super::pollers::InHand;
+use super::task_id::LeaseTerms;
 
 /// How many ended attempts are remembered; of the others the log is asked.
 const REMEMBERED: usize = 10_000;
+
+/// How often a poll that names an attempt may prolong the time that it is held back.
+const HOLDS: u32 = 2;
 
 /// How a report ended: recorded, or refused.
 pub(super) type Answer = Result<(), WorkError>;
@@ -31,8 +36,10 @@ pub(crate) struct RecordedReport {
 /// An attempt that is not open for workers any more: it is taken from the queue.
 pub(crate) struct Closed {
     pub(crate) key: WorkKey,
-    /// Whether a worker has it, which must be told.
+    /// Whether a worker has it, or may have it, which must be told.
     pub(crate) handed: bool,
+    /// Whether a note says which hand-out was the last.
+    pub(crate) noted: bool,
 }
 
 /// What a deadline is for.
@@ -52,7 +59,8 @@ const DEADLINES: usize = 3;
 #[derive(Clone)]
 pub(super) struct AssignedWorker {
     pub(super) lease: Box<str>,
-    pub(super) number: WorkLease,
+    /// The lease in the work queue; none if the queue does not have the attempt.
+    pub(super) number: Option<WorkLease>,
     pub(super) worker: Box<str>,
     /// The parameters as they are recorded, and the secrets that were rendered into them.
     pub(super) recorded: Option<Payload>,
@@ -68,12 +76,23 @@ pub(super) struct Begun {
 
 pub(super) struct Open {
     pub(super) dispatch: Arc<Dispatch>,
+    /// Which hand-out was the last, also by processes before this one.
+    pub(super) generation: u32,
+    /// Whether the note of that was read, where there may be one.
+    pub(super) is_read: bool,
+    /// Whether the work queue has it. One that a process before may have handed out waits
+    /// first for the worker that may have it.
+    pub(super) queued: bool,
+    /// The worker that had it last, if a note says so.
+    pub(super) last_worker: Option<Box<str>>,
+    /// Until when it may be held back for that worker.
+    pub(super) held_until: Option<Instant>,
     /// The worker is asked to end the attempt.
     pub(super) stop: bool,
     pub(super) begun: Option<Begun>,
     pub(super) assigned: Option<AssignedWorker>,
-    /// Until when the worker's lease is good, as far as is known here.
-    leased_until: Option<Instant>,
+    /// Until when the worker's lease is good, or it is held back, as far as is known here.
+    pub(super) leased_until: Option<Instant>,
     /// A report that is being recorded, and where its answer will be.
     recording: Option<(Box<str>, watch::Receiver<Option<Answer>>)>,
     /// The lease of the report that was recorded.
@@ -82,8 +101,33 @@ pub(super) struct Open {
 }
 
 impl Open {
+    fn new(dispatch: Arc<Dispatch>, generation: Option<u32>) -> Self {
+        // One that no process had open before was not handed out.
+        let is_read = generation.is_some() || !dispatch.reopened;
+        Self {
+            dispatch,
+            generation: generation.unwrap_or(0),
+            is_read,
+            queued: is_read,
+            last_worker: None,
+            held_until: None,
+            stop: false,
+            begun: None,
+            assigned: None,
+            leased_until: None,
+            recording: None,
+            recorded: None,
+            timers: [None; DEADLINES],
+        }
+    }
+
     pub(super) fn key(&self) -> WorkKey {
         key_of(&self.dispatch)
+    }
+
+    /// Whether a worker has it, or may have it from a process before this one.
+    pub(super) fn may_be_handed(&self) -> bool {
+        self.assigned.is_some() || !self.queued
     }
 }
 
@@ -99,14 +143,20 @@ pub(super) struct EndedBy {
 type TimerKey = (Instant, u64);
 
 #[derive(Default)]
-struct Table {
-    open: BTreeMap<(RunId, Instance), Open>,
+pub(super) struct Table {
+    pub(super) open: BTreeMap<(RunId, Instance), Open>,
     timers: BTreeMap<TimerKey, ((RunId, Instance), Deadline)>,
     next_timer: u64,
     /// Runs with attempts that no worker has had, and how many.
     waiting: BTreeMap<RunId, usize>,
     ended: HashMap<WorkKey, EndedBy>,
     order: VecDeque<WorkKey>,
+    /// Attempts that the work queue does not have: they are held back, or their worker came
+    /// back by itself.
+    pub(super) unqueued: BTreeSet<(RunId, Instance)>,
+    /// Attempts that were handed out and are not here any more, though they have not ended:
+    /// which hand-out was the last.
+    left: HashMap<WorkKey, u32>,
 }
 
 /// Attempts that are open for workers outside the process.
@@ -118,7 +168,7 @@ pub(crate) struct OpenAttempts {
     /// How many runs wait for a worker.
     waiting_runs: AtomicUsize,
     /// Rings when a deadline is earlier than the one that is waited for.
-    earlier: Notify,
+    pub(super) earlier: Notify,
 }
 
 /// What a worker that reports an attempt's end may do.
@@ -136,8 +186,24 @@ pub(super) enum Take {
 pub(super) struct Taken {
     pub(super) dispatch: Arc<Dispatch>,
     pub(super) assigned: Option<AssignedWorker>,
-    pub(super) begun: Option<Begun>,
+    /// When the first worker got it.
+    pub(super) since: Option<Millis>,
     pub(super) stop: bool,
+}
+
+/// Where an open attempt is.
+pub(super) struct Place {
+    pub(super) worker: Option<Box<str>>,
+    /// When the first worker got it.
+    pub(super) since: Option<Millis>,
+    /// Until when the lease is good, or it is held back.
+    pub(super) until: Option<Millis>,
+    pub(super) queued: bool,
+    pub(super) stop: bool,
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn key_of(dispatch: &Dispatch) -> WorkKey {
@@ -149,11 +215,11 @@ pub(super) fn key_of(dispatch: &Dispatch) -> WorkKey {
 }
 
 impl OpenAttempts {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn counted(&self, table: &Table) {
+    pub(super) fn counted(&self, table: &Table) {
         self.count.store(table.open.len(), Ordering::Release);
         self.waiting_runs
             .store(table.waiting.len(), Ordering::Release);
@@ -168,22 +234,31 @@ impl OpenAttempts {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// An attempt is open for workers from now on.
-    pub(crate) fn insert(&self, dispatch: Arc<Dispatch>) {
+    /// An attempt is open for workers from now on. One that a process before this one may have
+    /// handed out is held back for `hold`.
+    pub(crate) fn insert(&self, dispatch: Arc<Dispatch>, hold: Duration) {
         let mut table = self.table();
-        let place = (dispatch.run, dispatch.node);
-        let open = Open {
-            dispatch,
-            stop: false,
-            begun: None,
-            assigned: None,
-            leased_until: None,
-            recording: None,
-            recorded: None,
-            timers: [None; DEADLINES],
-        };
-        let before = table.open.insert(place, open);
+        let (place, key) = ((dispatch.run, dispatch.node), key_of(&dispatch));
+        let before = table.open.remove(&place);
         table.forget_timers(before.as_ref());
+        let same = before.as_ref().filter(|before| before.key() == key);
+        let known = same.filter(|before| before.is_read).map(|it| it.generation);
+        let known = known.or_else(|| table.left.remove(&key));
+        let mut open = Open::new(dispatch, known);
+        let held = !open.queued;
+        let until = Instant::now() + hold;
+        if held {
+            open.leased_until = Some(until);
+            open.held_until = Some(until + hold * HOLDS);
+        }
+        table.open.insert(place, open);
+        match held {
+            true => table.unqueued.insert(place),
+            false => table.unqueued.remove(&place),
+        };
+        if held && table.set(key, Deadline::Lease, Some(until)) {
+            self.earlier.notify_one();
+        }
         if before.is_none_or(|before| before.assigned.is_some()) {
             *table.waiting.entry(place.0).or_default() += 1;
         }
@@ -193,6 +268,11 @@ impl OpenAttempts {
     /// What is known of an open attempt.
     pub(super) fn with<T>(&self, key: WorkKey, look: impl FnOnce(&mut Open) -> T) -> Option<T> {
         self.table().at(key).map(look)
+    }
+
+    /// When the first worker got an attempt.
+    pub(crate) fn since(&self, key: WorkKey) -> Option<Millis> {
+        self.with(key, |open| open.begun.map(|begun| begun.at))?
     }
 
     /// Attempts that have ended, durably, by what their nodes are now.
@@ -233,13 +313,14 @@ impl OpenAttempts {
         let mut table = self.table();
         let open = table.at(key)?;
         open.stop = true;
-        let handed = open.assigned.is_some();
+        let handed = open.may_be_handed();
         if !handed {
             let closed = table.close((key.run, key.instance), true);
             self.counted(&table);
             return closed;
         }
-        Some(Closed { key, handed })
+        let noted = false;
+        Some(Closed { key, handed, noted })
     }
 
     /// Gives an attempt to a worker; what remains of its time, or nothing if it is not to be
@@ -294,9 +375,14 @@ impl OpenAttempts {
         }
     }
 
-    /// A worker reports the end of an attempt under a lease; `given` says whether it was given
-    /// for the task.
-    pub(super) fn take(&self, key: WorkKey, tenant: Option<&str>, lease: (&str, bool)) -> Take {
+    /// A worker reports the end of an attempt under a lease, of which `terms` are what the
+    /// server gave; none if it gave no such lease.
+    pub(super) fn take(
+        &self,
+        key: WorkKey,
+        tenant: Option<&str>,
+        (lease, terms): (&str, Option<&LeaseTerms>),
+    ) -> Take {
         let mut table = self.table();
         let Some(open) = table.at(key) else {
             return Take::Absent;
@@ -304,9 +390,15 @@ impl OpenAttempts {
         if open.dispatch.tenant.as_deref() != tenant {
             return Take::Refused(WorkError::TaskNotFound);
         }
-        let (lease, given) = lease;
+        let Some(terms) = terms else {
+            return Take::Refused(WorkError::LeaseUnknown);
+        };
         let current = open.assigned.as_ref().map(|assigned| &*assigned.lease);
-        if !given || current.is_some_and(|current| current != lease) {
+        let is_last = match current {
+            Some(current) => current == lease,
+            None => terms.generation >= open.generation,
+        };
+        if !is_last {
             return Take::Refused(WorkError::LeaseLost);
         }
         if let Some((by, answer)) = &open.recording {
@@ -320,7 +412,7 @@ impl OpenAttempts {
         let taken = Taken {
             dispatch: Arc::clone(&open.dispatch),
             assigned: open.assigned.clone(),
-            begun: open.begun,
+            since: open.begun.map(|begun| begun.at).or(terms.since),
             stop: open.stop,
         };
         Take::Yours(Box::new(taken), tell)
@@ -372,21 +464,40 @@ impl OpenAttempts {
         None
     }
 
-    /// The worker that has an instance's attempt, and since when.
-    pub(super) fn hand_at(&self, run: RunId, node: Instance) -> Option<(Box<str>, Option<Millis>)> {
+    /// Where an instance's attempt is, if it is open.
+    pub(super) fn at(&self, run: RunId, node: Instance, now: Millis) -> Option<Place> {
         let table = self.table();
         let open = table.open.get(&(run, node))?;
-        let assigned = open.assigned.as_ref()?;
-        Some((assigned.worker.clone(), open.begun.map(|begun| begun.at)))
+        let at = Instant::now();
+        let until = open
+            .leased_until
+            .map(|until| match until.checked_duration_since(at) {
+                Some(left) => now.plus(millis(left)),
+                None => Millis(now.0 - i64::try_from(millis(at - until)).unwrap_or(0)),
+            });
+        Some(Place {
+            worker: open
+                .assigned
+                .as_ref()
+                .map(|assigned| assigned.worker.clone()),
+            since: open.begun.map(|begun| begun.at),
+            until,
+            queued: open.queued,
+            stop: open.stop,
+        })
     }
 
-    /// How many tasks each worker has, by tenant and name.
-    pub(super) fn tasks_by_worker(&self) -> BTreeMap<(Option<Box<str>>, Box<str>), usize> {
-        let mut tasks_by_worker = BTreeMap::new();
+    /// What each worker has, by tenant and name.
+    pub(super) fn tasks_by_worker(&self) -> BTreeMap<(Option<Box<str>>, Box<str>), InHand> {
+        let mut tasks_by_worker: BTreeMap<_, InHand> = BTreeMap::new();
         for open in self.table().open.values() {
             if let Some(assigned) = &open.assigned {
                 let worker = (open.dispatch.tenant.clone(), assigned.worker.clone());
-                *tasks_by_worker.entry(worker).or_default() += 1;
+                let has = tasks_by_worker.entry(worker).or_default();
+                has.tasks += 1;
+                has.actions.insert(Box::from(&*open.dispatch.action));
+                let since = open.begun.map(|begun| begun.at);
+                has.since = has.since.into_iter().chain(since).min();
             }
         }
         tasks_by_worker
@@ -394,7 +505,7 @@ impl OpenAttempts {
 }
 
 impl Table {
-    fn at(&mut self, key: WorkKey) -> Option<&mut Open> {
+    pub(super) fn at(&mut self, key: WorkKey) -> Option<&mut Open> {
         let open = self.open.get_mut(&(key.run, key.instance));
         open.filter(|open| open.dispatch.attempt == key.attempt)
     }
@@ -402,11 +513,16 @@ impl Table {
     /// Removes an attempt; what ended it is remembered, if it has ended.
     fn close(&mut self, place: (RunId, Instance), has_ended: bool) -> Option<Closed> {
         let open = self.open.remove(&place)?;
+        self.unqueued.remove(&place);
         self.forget_timers(Some(&open));
         let key = open.key();
-        let handed = open.assigned.is_some();
-        if !handed {
+        let handed = open.may_be_handed();
+        if open.assigned.is_none() {
             self.waits_no_more(key.run);
+        }
+        let noted = open.generation > 1 || !open.is_read;
+        if !has_ended && open.is_read && open.generation > 0 && self.left.len() < REMEMBERED {
+            self.left.insert(key, open.generation);
         }
         let ended = EndedBy {
             recorded: open.recorded,
@@ -422,11 +538,11 @@ impl Table {
                 self.ended.remove(&oldest);
             }
         }
-        Some(Closed { key, handed })
+        Some(Closed { key, handed, noted })
     }
 
     /// Sets a deadline, or none; whether it is the next one now.
-    fn set(&mut self, key: WorkKey, deadline: Deadline, at: Option<Instant>) -> bool {
+    pub(super) fn set(&mut self, key: WorkKey, deadline: Deadline, at: Option<Instant>) -> bool {
         let place = (key.run, key.instance);
         self.next_timer += 1;
         let timer = at.map(|at| (at, self.next_timer));
@@ -443,7 +559,7 @@ impl Table {
         timer.is_some() && self.timers.keys().next() == timer.as_ref()
     }
 
-    fn waits_no_more(&mut self, run: RunId) {
+    pub(super) fn waits_no_more(&mut self, run: RunId) {
         if let Some(count) = self.waiting.get_mut(&run) {
             *count -= 1;
             if *count == 0 {

@@ -4,17 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use windlass_core::Millis;
+use windlass_core::name::cut;
 use windlass_core::run::{Dispatch, Failure, Outcome, Report};
 use windlass_core::trace::TraceParent;
 use windlass_store::{LeaseTerm, LeasedItem, Pull, WorkKey, crash};
 
 use super::declared::Declaration;
-use super::offer::ended;
+use super::generation::sweep;
+use super::offer::{ended, enqueue};
 use super::open::AssignedWorker;
 use super::pollers::{Asking, Waiting};
-use super::task_id::{LeaseKey, TaskId};
+use super::task_id::{LeaseKey, LeaseTerms, TaskId};
 use super::{MISSED_HEARTBEATS, Remote, WorkError, is_reserved};
 use crate::driver::Message;
 use crate::engine::Engine;
@@ -146,7 +149,12 @@ impl Engine {
 
     pub(super) async fn lease_key(&self) -> Result<&LeaseKey, WorkError> {
         let (store, clock) = (self.store(), &self.options().clock);
-        let made = || LeaseKey::of(&**store, &**clock);
+        let made = || async {
+            // What a process before could not forget, while no hand-out waits for it.
+            let swept = Arc::clone(store);
+            tokio::spawn(async move { sweep(&*swept).await });
+            LeaseKey::of(&**store, &**clock).await
+        };
         let key = self.shared().remote.lease_key.get_or_try_init(made);
         Ok(key.await?)
     }
@@ -158,6 +166,9 @@ impl Engine {
         slots: usize,
         holding: Option<Vec<TaskId>>,
     ) -> Result<Vec<WorkerTask>, WorkError> {
+        if let Some(named) = &holding {
+            self.note_holding(asking, named).await?;
+        }
         let pull = Pull {
             worker: asking.worker.clone(),
             tenant: asking.tenant.clone(),
@@ -199,7 +210,8 @@ impl Engine {
                     if bytes > ANSWER_BYTES && !tasks.is_empty() {
                         break;
                     }
-                    let task = self.give(asking, &leased, (dispatch, rendered), lease_key);
+                    let given = (dispatch, rendered);
+                    let task = self.give(asking, &leased, given, lease_key).await?;
                     tasks.extend(task);
                 }
             } else {
@@ -208,6 +220,26 @@ impl Engine {
             back.items.pop_front();
         }
         Ok(tasks)
+    }
+
+    /// Attempts that the queue does not have and that were this worker's go into it, unless the
+    /// worker says that it has them.
+    async fn note_holding(&self, asking: &Asking, named: &[TaskId]) -> Result<(), WorkError> {
+        let remote = &self.shared().remote;
+        for key in remote.open.unread(asking.tenant.as_deref()) {
+            self.read_generation(key).await?;
+        }
+        let named: Vec<WorkKey> = named.iter().map(|task| task.0).collect();
+        let worker = (asking.tenant.as_deref(), &*asking.worker);
+        for key in remote.open.named(worker, &named, self.work_lease()) {
+            let dispatch = remote.open.with(key, |open| Arc::clone(&open.dispatch));
+            if let Some(dispatch) = dispatch
+                && remote.open.release(key)
+            {
+                enqueue(&**self.store(), remote, &dispatch).await;
+            }
+        }
+        Ok(())
     }
 
     /// Renders what a worker is about to get. An attempt whose parameters cannot be rendered,
@@ -262,6 +294,7 @@ impl Engine {
         let Err(error) = checked else {
             return Ok(());
         };
+        let error = without_secrets(error, &rendered.text, &rendered.secrets);
         let message = format!("the parameters do not fit {action}: {error}");
         let message = crate::scrub::scrub_text(&message, &rendered.secrets);
         let failure = Failure {
@@ -272,31 +305,42 @@ impl Engine {
     }
 
     /// Notes that a worker has an attempt; nothing if it must not have it any more.
-    fn give(
+    async fn give(
         &self,
         asking: &Asking,
         leased: &LeasedItem,
         (dispatch, rendered): (Arc<Dispatch>, Rendered),
         lease_key: &LeaseKey,
-    ) -> Option<WorkerTask> {
+    ) -> Result<Option<WorkerTask>, WorkError> {
         let task = TaskId(leased.item.key);
-        let lease = lease_key.lease(task, leased.lease.0);
+        let generation = self.next_generation(task.0, &asking.worker).await?;
+        let Some(generation) = generation else {
+            return Ok(None);
+        };
+        let (term, now) = (self.work_lease(), self.now());
+        let open = &self.shared().remote.open;
+        let terms = LeaseTerms {
+            generation,
+            since: Some(open.since(task.0).unwrap_or(now)),
+            worker: asking.worker.clone(),
+        };
+        let lease = lease_key.lease(task, leased.lease.0, &terms);
         let assigned = AssignedWorker {
             lease: lease.clone(),
-            number: leased.lease,
+            number: Some(leased.lease),
             worker: asking.worker.clone(),
             recorded: rendered.recorded,
             secrets: rendered.secrets,
         };
-        let (term, now) = (self.work_lease(), self.now());
-        let open = &self.shared().remote.open;
-        let (begun, timeout) = open.assign(task.0, assigned, now, term)?;
+        let Some((begun, timeout)) = open.assign(task.0, assigned, now, term) else {
+            return Ok(None);
+        };
         let run = TraceParent::of_run(dispatch.run, dispatch.traceparent.as_deref());
         let traceparent = match self.workers().span(&dispatch) {
             Some(span) => Some(run.at(span).to_string()),
             None => dispatch.traceparent.as_deref().map(str::to_owned),
         };
-        Some(WorkerTask {
+        Ok(Some(WorkerTask {
             task,
             lease,
             parameters: rendered.text,
@@ -305,12 +349,41 @@ impl Engine {
             heartbeat: term / u32::try_from(MISSED_HEARTBEATS).unwrap_or(1),
             traceparent,
             dispatch,
-        })
+        }))
     }
 
     pub(super) fn work_lease(&self) -> Duration {
         Duration::from_millis(self.options().work_lease_ms)
     }
+}
+
+/// By so many of its first bytes a quoted value is recognised.
+const QUOTED_BYTES: usize = 8;
+
+/// What does not fit quotes values: none that has a secret in it, in whatever form the quote
+/// would have it.
+fn without_secrets(error: PayloadError, parameters: &str, secrets: &[String]) -> PayloadError {
+    let PayloadError::Invalid(problems) = error else {
+        return error;
+    };
+    if secrets.is_empty() {
+        return PayloadError::Invalid(problems);
+    }
+    let value: Value = serde_json::from_str(parameters).unwrap_or_default();
+    let clean = |(pointer, message): (String, String)| {
+        let part = value.pointer(&pointer).map(Value::to_string);
+        // The beginning is enough: a long quote is cut.
+        let quotes = |part: &String| message.contains(cut(part, QUOTED_BYTES));
+        let tells = |part: &String| crate::scrub::scrub(part, secrets) != *part;
+        match part.filter(quotes).filter(tells) {
+            None => (pointer, message),
+            Some(_) => (
+                pointer,
+                "the value, which has a secret in it, does not fit".to_owned(),
+            ),
+        }
+    };
+    PayloadError::Invalid(problems.into_iter().map(clean).collect())
 }
 
 /// Items that were leased and are not given out yet. What is left when this is dropped waits

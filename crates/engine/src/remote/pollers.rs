@@ -26,18 +26,28 @@ pub struct WorkerInfo {
     pub tenant: Option<Box<str>>,
     /// Its name, unique per process.
     pub worker: Box<str>,
-    /// The action types that it asks for.
+    /// The action types that it asks for; of one that has not asked this process, those of its
+    /// tasks.
     pub actions: Arc<[Box<str>]>,
     /// The labels that it has.
     pub labels: Arc<[Box<str>]>,
-    /// When it asked first.
+    /// When it asked first, or got its first task.
     pub since: Millis,
-    /// When it asked last.
-    pub last_poll: Millis,
+    /// When it asked this process last, if it did.
+    pub last_poll: Option<Millis>,
     /// Whether it waits for work now.
     pub waiting: bool,
     /// How many tasks it has.
     pub tasks: usize,
+}
+
+/// What a worker has.
+#[derive(Debug, Default)]
+pub(super) struct InHand {
+    pub(super) tasks: usize,
+    pub(super) actions: BTreeSet<Box<str>>,
+    /// When it got the first of them.
+    pub(super) since: Option<Millis>,
 }
 
 /// What a worker asks for, while it waits.
@@ -122,7 +132,7 @@ impl Pollers {
     pub(super) fn list(
         &self,
         tenant: Option<&str>,
-        tasks_by_worker: &BTreeMap<(Tenant, Box<str>), usize>,
+        tasks_by_worker: &BTreeMap<(Tenant, Box<str>), InHand>,
         now: Millis,
     ) -> Vec<WorkerInfo> {
         let table = self.table();
@@ -135,16 +145,32 @@ impl Pollers {
             actions: Arc::clone(&known.actions),
             labels: Arc::clone(&known.labels),
             since: known.since,
-            last_poll: known.last_poll,
+            last_poll: Some(known.last_poll),
             waiting: known.waiting > 0,
             tasks: tasks_by_worker
                 .get(&(tenant.clone(), worker.clone()))
-                .copied()
-                .unwrap_or(0),
+                .map_or(0, |assigned| assigned.tasks),
         });
-        let is_there =
-            |it: &WorkerInfo| it.waiting || it.tasks > 0 || now.0 - it.last_poll.0 < LISTED_MS;
-        workers.filter(is_there).collect()
+        let is_recent = |at: Option<Millis>| at.is_some_and(|at| now.0 - at.0 < LISTED_MS);
+        let is_there = |it: &WorkerInfo| it.waiting || it.tasks > 0 || is_recent(it.last_poll);
+        let mut all: Vec<_> = workers.filter(is_there).collect();
+        // Workers that came back with a task after a restart, and have not asked for more.
+        let own = tasks_by_worker.range(first.clone()..);
+        let own = own.take_while(|((of, _), _)| *of == first.0);
+        for (key, assigned) in own.filter(|(key, _)| !table.workers.contains_key(*key)) {
+            all.push(WorkerInfo {
+                tenant: key.0.clone(),
+                worker: key.1.clone(),
+                actions: assigned.actions.iter().cloned().collect(),
+                labels: Arc::default(),
+                since: assigned.since.unwrap_or(now),
+                last_poll: None,
+                waiting: false,
+                tasks: assigned.tasks,
+            });
+        }
+        all.sort_by(|a, b| a.worker.cmp(&b.worker));
+        all
     }
 }
 
@@ -319,8 +345,17 @@ mod tests {
         assert_eq!(list(&none, 1_000_000), 1);
         drop(waiting);
         assert_eq!((list(&none, LISTED_MS - 1), list(&none, LISTED_MS)), (1, 0));
-        let works = BTreeMap::from([((None, Box::from("w")), 1)]);
-        assert_eq!(list(&works, LISTED_MS), 1);
+        let works = |name: &str| {
+            let assigned = InHand {
+                tasks: 1,
+                ..InHand::default()
+            };
+            BTreeMap::from([((None, Box::from(name)), assigned)])
+        };
+        assert_eq!(list(&works("w"), LISTED_MS), 1);
+        let back = works("came-back");
+        assert_eq!(list(&back, LISTED_MS), 1, "it has not asked this process");
+        let works = works("w");
         assert!(pollers.list(Some("other"), &works, Millis(0)).is_empty());
     }
 }

@@ -1,12 +1,14 @@
 //! How tasks and leases are named on the wire. A task's id names run, instance and attempt. A
-//! lease names the session of this process and a number that it gives once, and carries proof
-//! that this server gave it: after a restart, when no table knows it any more, the server can
-//! still tell a forged lease from one that it gave.
+//! lease names the session of this process and a number that it gives once, which hand-out of
+//! the attempt it is, since when and to which worker, and carries proof that this server gave
+//! it: after a restart, when no table knows it any more, the server can still tell a forged
+//! lease from one that it gave, and whose it is.
 
 use std::fmt;
 use std::str::FromStr;
 
-use windlass_core::{Digest, RunId};
+use windlass_core::name::cut;
+use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{Error, WorkKey};
 
 use super::WorkError;
@@ -19,6 +21,12 @@ const KEY: &str = "lease-key";
 
 /// The bytes of a proof, in hexadecimal digits.
 const PROOF_DIGITS: usize = 32;
+
+/// How much of a worker's name a lease carries: requests have at most 512 bytes of lease.
+const NAME_BYTES: usize = 200;
+
+/// A worker whose name was lost with the process that gave it the task.
+const UNNAMED: &str = "worker";
 
 /// A task, as workers name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +64,61 @@ impl FromStr for TaskId {
     }
 }
 
+/// What a lease says of itself, so that a process which never saw it knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LeaseTerms {
+    /// Which hand-out of the attempt it is, from 1: of two leases the higher one counts.
+    pub(super) generation: u32,
+    /// When the first worker got the attempt.
+    pub(super) since: Option<Millis>,
+    /// The worker that got it.
+    pub(super) worker: Box<str>,
+}
+
+impl LeaseTerms {
+    /// What the name of a lease says; of an older form that says nothing, the least.
+    fn of(name: &str) -> Self {
+        let read = || {
+            let mut parts = name.split('.').skip(2);
+            let generation = u32::from_str_radix(parts.next()?, 16).ok()?;
+            let since = i64::from_str_radix(parts.next()?, 16).ok()?;
+            let worker = unhex(parts.next()?)?;
+            Some(Self {
+                generation,
+                since: Some(Millis(since)),
+                worker: worker.into(),
+            })
+        };
+        read().unwrap_or_else(Self::unknown)
+    }
+
+    /// Those of a first hand-out of which nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self {
+            generation: 1,
+            since: None,
+            worker: UNNAMED.into(),
+        }
+    }
+}
+
+impl fmt::Display for LeaseTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.since.map_or(0, |at| at.0);
+        write!(f, "{:x}.{since:x}.", self.generation)?;
+        let name = cut(&self.worker, NAME_BYTES).bytes();
+        name.into_iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn unhex(digits: &str) -> Option<String> {
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
+    String::from_utf8(bytes?).ok()
+}
+
 /// Makes leases and checks their proofs.
 pub(super) struct LeaseKey {
     secret: [u8; 32],
@@ -85,21 +148,21 @@ impl LeaseKey {
     }
 
     /// A lease that was not given before; the number must not be used again by this process.
-    pub(super) fn lease(&self, task: TaskId, number: u64) -> Box<str> {
-        let name = format!("{:016x}.{number:x}", self.session);
+    pub(super) fn lease(&self, task: TaskId, number: u64, terms: &LeaseTerms) -> Box<str> {
+        let session = self.session;
+        let name = format!("{session:016x}.{number:x}.{terms}");
         let proof = self.proof(task, &name);
         format!("{name}.{proof}").into()
     }
 
-    /// Whether a server on this store gave the lease for this task.
-    pub(super) fn gave(&self, task: TaskId, lease: &str) -> bool {
-        let Some((name, proof)) = lease.rsplit_once('.') else {
-            return false;
-        };
+    /// What a server on this store gave the lease for; nothing if none gave it for this task.
+    pub(super) fn terms(&self, task: TaskId, lease: &str) -> Option<LeaseTerms> {
+        let (name, proof) = lease.rsplit_once('.')?;
         // Every digit is compared: how long it takes tells nothing of where they differ.
         let right = self.proof(task, name);
         let same = right.bytes().zip(proof.bytes());
-        proof.len() == right.len() && same.fold(0, |all, (a, b)| all | (a ^ b)) == 0
+        let is_given = proof.len() == right.len() && same.fold(0, |all, (a, b)| all | (a ^ b)) == 0;
+        is_given.then(|| LeaseTerms::of(name))
     }
 
     fn proof(&self, task: TaskId, name: &str) -> String {
@@ -144,24 +207,56 @@ mod tests {
         assert!(text.replace(".7.", ".+7.").parse::<TaskId>().is_err());
     }
 
-    #[test]
-    fn only_a_lease_that_was_given_for_the_task_is_proved() {
-        let key = |session| LeaseKey {
+    fn terms(worker: &str) -> LeaseTerms {
+        LeaseTerms {
+            generation: 2,
+            since: Some(Millis(1_700_000_000_123)),
+            worker: worker.into(),
+        }
+    }
+
+    fn key(session: u64) -> LeaseKey {
+        LeaseKey {
             secret: [9; 32],
             session,
-        };
+        }
+    }
+
+    #[test]
+    fn only_a_lease_that_was_given_for_the_task_is_proved() {
         let (before, after) = (key(1), key(2));
-        let lease = before.lease(task(1), 5);
-        assert!(after.gave(task(1), &lease), "also after a restart");
-        assert!(!after.gave(task(2), &lease));
-        assert_ne!(after.lease(task(1), 5), lease, "a session gives its own");
+        let lease = before.lease(task(1), 5, &terms("w"));
+        assert!(after.terms(task(1), &lease).is_some(), "after a restart");
+        assert!(after.terms(task(2), &lease).is_none());
+        let other = after.lease(task(1), 5, &terms("w"));
+        assert_ne!(other, lease, "a session gives its own");
         let mut forged = lease.to_string();
         let last = forged
             .pop()
             .map_or('0', |c| if c == '0' { '1' } else { '0' });
         forged.push(last);
-        for bad in ["", ".", "1", &forged, &lease[..lease.len() - 1]] {
-            assert!(!before.gave(task(1), bad), "{bad}");
+        let newer = lease.replacen(".2.", ".3.", 1);
+        for bad in ["", ".", "1", &forged, &newer, &lease[..lease.len() - 1]] {
+            assert!(before.terms(task(1), bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_lease_tells_a_later_process_whose_it_is_and_since_when() {
+        for name in ["w", "a.b/c-7", "wörker ☃"] {
+            let lease = key(1).lease(task(1), 5, &terms(name));
+            assert_eq!(key(2).terms(task(1), &lease), Some(terms(name)));
+        }
+        let long = key(1).lease(task(1), u64::MAX, &terms(&"x".repeat(256)));
+        assert!(long.len() <= 512, "{}", long.len());
+        assert!(key(1).terms(task(1), &long).is_some());
+    }
+
+    #[test]
+    fn a_lease_of_the_older_form_counts_as_the_first() {
+        let name = "0000000000000001.5";
+        let lease = format!("{name}.{}", key(1).proof(task(1), name));
+        let terms = key(1).terms(task(1), &lease).expect("it was given");
+        assert_eq!((terms.generation, terms.since), (1, None));
     }
 }

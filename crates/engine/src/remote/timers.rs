@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Failure, Outcome, Report};
 use windlass_store::WorkKey;
 
-use super::offer::ended;
+use super::offer::{ended, enqueue};
 use super::open::Deadline;
 use crate::engine::{Engine, Inner};
 use crate::shared::Shared;
@@ -57,8 +57,12 @@ impl Engine {
         let workers = self.workers();
         let error = match deadline {
             Deadline::Lease => {
-                // The item is in the queue again.
-                remote.pollers.wake_for(&dispatch);
+                if remote.open.release(key) {
+                    enqueue(&**self.store(), remote, &dispatch).await;
+                } else {
+                    // The item is in the queue again.
+                    remote.pollers.wake_for(&dispatch);
+                }
                 return;
             }
             Deadline::Timeout => timed_out(dispatch.timeout_ms),

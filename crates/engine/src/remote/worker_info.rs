@@ -14,8 +14,36 @@ use crate::engine::Engine;
 /// What an attempt of an action that this process lacks waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkState {
-    /// A worker has it, since then.
-    With(Box<str>, Option<Millis>),
+    /// A worker has it.
+    With {
+        /// The worker.
+        worker: Box<str>,
+        /// Since when workers have it.
+        since: Option<Millis>,
+        /// Until when its lease is good without another heartbeat.
+        until: Millis,
+    },
+    /// A worker had it and was silent for too long: it waits for that worker or another.
+    Silent {
+        /// The worker.
+        worker: Box<str>,
+        /// When its lease ran out.
+        since: Millis,
+        /// What it waits for.
+        waits: Box<Self>,
+    },
+    /// It was told to stop, and a worker has it, or may have it.
+    Stopping(Option<Box<str>>),
+    /// A process before this one may have handed it out: it is held back for a while, for the
+    /// worker that may have it.
+    Held {
+        /// Until then.
+        until: Millis,
+        /// What it waits for then.
+        waits: Box<Self>,
+    },
+    /// It is not offered to workers.
+    NotOffered,
     /// So many workers poll for the action and have what the node requires.
     Polled(usize),
     /// No worker polls for the action; one did last then.
@@ -75,10 +103,46 @@ impl Engine {
         action: &str,
         requires: &[Box<str>],
     ) -> Result<WorkState, Error> {
-        let remote = &self.shared().remote;
-        if let Some((worker, since)) = remote.open.hand_at(run, node) {
-            return Ok(WorkState::With(worker, since));
+        let at = self.shared().remote.open.at(run, node, self.now());
+        let Some(at) = at else {
+            return Ok(WorkState::NotOffered);
+        };
+        let until = at.until.filter(|until| *until > self.now());
+        match (at.worker, until) {
+            (worker, _) if at.stop => Ok(WorkState::Stopping(worker)),
+            (Some(worker), Some(until)) => {
+                let since = at.since;
+                Ok(WorkState::With {
+                    worker,
+                    since,
+                    until,
+                })
+            }
+            (Some(worker), None) => {
+                let waits = self.polled_for(tenant, action, requires).await?;
+                Ok(WorkState::Silent {
+                    worker,
+                    since: at.until.unwrap_or_else(|| self.now()),
+                    waits: Box::new(waits),
+                })
+            }
+            (None, Some(until)) if !at.queued => {
+                let waits = self.polled_for(tenant, action, requires).await?;
+                let waits = Box::new(waits);
+                Ok(WorkState::Held { until, waits })
+            }
+            (None, _) => self.polled_for(tenant, action, requires).await,
         }
+    }
+
+    /// Which workers poll for an action.
+    async fn polled_for(
+        &self,
+        tenant: Option<&str>,
+        action: &str,
+        requires: &[Box<str>],
+    ) -> Result<WorkState, Error> {
+        let remote = &self.shared().remote;
         let pollers = self.work_pollers(tenant);
         let polls = |it: &&WorkerInfo| it.actions.iter().any(|own| **own == *action);
         let can = |it: &&WorkerInfo| requires.iter().all(|label| it.labels.contains(label));

@@ -247,8 +247,12 @@ impl<'s> Reader<'s> {
         let states = pattern::states(text);
         self.graph.pattern_work += pattern::compiling(states);
         if self.graph.pattern_work > pattern::MOST_COMPILING {
-            let message = "the patterns of the schema are too many, or too large together";
-            return Err(SchemaProblem::Limit(message.to_owned()));
+            let message = format!(
+                "the patterns of the schema take {} steps to compile together; they may take {}",
+                self.graph.pattern_work,
+                pattern::MOST_COMPILING
+            );
+            return Err(SchemaProblem::Limit(message));
         }
         Ok(states)
     }

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use windlass_core::Digest;
 use windlass_core::definition::{SCHEMA_COST, SchemaProblem};
+use windlass_core::value::nesting;
 
 use work::{Ordered, Work};
 
@@ -25,6 +26,9 @@ pub(crate) use tree::Tree;
 
 /// The largest schema, in bytes of its text.
 const SCHEMA_BYTES: usize = 1024 * 1024;
+
+/// How deep a schema may be nested, as a text.
+const SCHEMA_NESTING: usize = 120;
 
 /// How many validators a schema may be compiled to.
 const COMPILED: u64 = SCHEMA_COST;
@@ -180,6 +184,11 @@ fn bounded(text: &str, limit: u64) -> Result<(Value, Ordered, usize), SchemaProb
             "it has {} bytes; a schema may have {SCHEMA_BYTES}",
             text.len()
         );
+        return Err(over(message));
+    }
+    let deep = nesting(text);
+    if deep > SCHEMA_NESTING {
+        let message = format!("it is nested {deep} deep; a schema may be nested {SCHEMA_NESTING}");
         return Err(over(message));
     }
     let schema: Value =
