@@ -140,7 +140,7 @@ impl Reasons<'_> {
         let path = |&node: &Instance| seen.run.path(node).into_string();
         let status = seen.run.node_status(seen.node);
         let is_out = matches!(status, NodeStatus::Queued | NodeStatus::Running)
-            && seen.run.status() == RunStatus::Running;
+            && matches!(seen.run.status(), RunStatus::Running | RunStatus::Paused);
         let work = match self.queries.engine.as_ref().filter(|_| is_out) {
             Some(engine) => work(engine, seen.run, (seen.node, seen.path))?,
             None => None,

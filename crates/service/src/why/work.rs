@@ -1,8 +1,8 @@
 //! What a node waits for if a worker outside the process runs its action.
 
 use serde_json::{Value, json};
-use windlass_core::Millis;
 use windlass_core::run::{Instance, Run};
+use windlass_core::{Millis, NodeStatus, RunStatus};
 use windlass_engine::{Engine, WorkState};
 use windlass_store::Wait as _;
 
@@ -33,41 +33,159 @@ pub(super) fn work(
     let state = engine
         .work_state(tenant, (run.id(), node), action, requires)
         .wait()?;
-    let attempt = run.attempt(node);
     let mut json = json!({ "actionType": action, "workers": 0 });
+    let about = RunSummary {
+        path,
+        action,
+        requires,
+        attempt: run.attempt(node),
+        stops_until: run.stops_until(node),
+    };
+    let is_paused = run.status() != RunStatus::Running;
+    let is_out = matches!(
+        state,
+        WorkState::With { .. } | WorkState::Stopping(_) | WorkState::Held { .. }
+    );
     let reason = match state {
-        WorkState::With(worker, since) => {
-            json["worker"] = json!(worker);
-            let since = since.map(readable).unwrap_or_default();
-            format!("{path} has been running on {worker} since {since} (attempt {attempt}).")
-        }
-        WorkState::Polled(workers) => {
-            json["workers"] = json!(workers);
-            let polls = match workers {
-                1 => "1 worker polls".to_owned(),
-                workers => format!("{workers} workers poll"),
-            };
-            format!("{path} is ready for a worker: {polls} for {action}.")
-        }
-        WorkState::Lacking => {
-            json["requires"] = json!(requires);
-            format!(
-                "{path} waits for a worker: no worker with the label{} {} polls for {action}.",
-                if requires.len() == 1 { "" } else { "s" },
-                requires.join(", ")
-            )
-        }
-        WorkState::NotPolled(last) => {
-            json["lastSeenAt"] = json!(last.to_string());
-            let last = spelled(last, now());
-            format!("{path} waits for a worker: no worker polls for {action}; last seen {last}.")
-        }
-        WorkState::Undeclared => format!(
-            "{path} waits for a worker: no worker has declared {action}; the node fails with \
-             UNKNOWN_ACTION unless one does (unknown_action_wait)."
-        ),
+        // Nothing is handed out while the run is paused.
+        _ if is_paused && !is_out => return Ok(None),
+        WorkState::NotOffered => match about.turn(run) {
+            Some(reason) => reason,
+            None => return Ok(None),
+        },
+        state => about.sentence(&state, &mut json),
     };
     Ok(Some(Work { reason, json }))
+}
+
+/// What the sentences are about.
+struct RunSummary<'a> {
+    path: &'a str,
+    action: &'a str,
+    requires: &'a [Box<str>],
+    attempt: u32,
+    /// When its grace ends, if it was told to stop.
+    stops_until: Option<Millis>,
+}
+
+impl RunSummary<'_> {
+    /// How an attempt that is offered to workers stands.
+    fn sentence(&self, state: &WorkState, json: &mut Value) -> String {
+        let (path, attempt) = (self.path, self.attempt);
+        match state {
+            WorkState::With {
+                worker,
+                since,
+                until,
+            } => {
+                json["worker"] = json!(worker);
+                json["leaseUntil"] = json!(until.to_string());
+                let since = since.map(readable).unwrap_or_default();
+                let until = readable(*until);
+                format!(
+                    "{path} has been running on {worker} since {since} (attempt {attempt}); its \
+                     lease is good until {until}, and each heartbeat prolongs it."
+                )
+            }
+            WorkState::Silent {
+                worker,
+                since,
+                waits,
+            } => {
+                let waits = self.polled(waits, json);
+                json["worker"] = json!(worker);
+                json["leaseUntil"] = json!(since.to_string());
+                let since = readable(*since);
+                format!(
+                    "{path} waits for a worker: the lease of {worker} ran out at {since} without \
+                     a heartbeat (attempt {attempt}); {waits}."
+                )
+            }
+            WorkState::Stopping(worker) => {
+                json["stop"] = json!(true);
+                let has = match worker {
+                    Some(worker) => {
+                        json["worker"] = json!(worker);
+                        format!("{worker} is asked to stop with its next heartbeat")
+                    }
+                    None => "the worker that may have it is asked to stop".to_owned(),
+                };
+                let until = self.stops_until.map(|until| {
+                    json["stopsUntil"] = json!(until.to_string());
+                    format!("; the node ends by {} in any case", readable(until))
+                });
+                let until = until.unwrap_or_default();
+                format!("{path} is being stopped (attempt {attempt}): {has}{until}.")
+            }
+            WorkState::Held { until, waits } => {
+                let waits = self.polled(waits, json);
+                json["heldUntil"] = json!(until.to_string());
+                let until = readable(*until);
+                format!(
+                    "{path} waits for a worker: {waits}. It was open when the server stopped \
+                     (attempt {attempt}): the worker that may have it can go on, and others get \
+                     it after {until}."
+                )
+            }
+            WorkState::Polled(_) => {
+                let polled = self.polled(state, json);
+                format!("{path} is ready for a worker: {polled}.")
+            }
+            state => {
+                let polled = self.polled(state, json);
+                format!("{path} waits for a worker: {polled}.")
+            }
+        }
+    }
+
+    /// Which workers poll for the action.
+    fn polled(&self, state: &WorkState, json: &mut Value) -> String {
+        let Self {
+            action, requires, ..
+        } = self;
+        match state {
+            WorkState::Polled(workers) => {
+                json["workers"] = json!(workers);
+                let polls = match workers {
+                    1 => "1 worker polls".to_owned(),
+                    workers => format!("{workers} workers poll"),
+                };
+                format!("{polls} for {action}")
+            }
+            WorkState::Lacking => {
+                json["requires"] = json!(requires);
+                let plural = if requires.len() == 1 { "" } else { "s" };
+                let labels = requires.join(", ");
+                format!("no worker with the label{plural} {labels} polls for {action}")
+            }
+            WorkState::NotPolled(last) => {
+                json["lastSeenAt"] = json!(last.to_string());
+                let last = spelled(*last, now());
+                format!("no worker polls for {action}; last seen {last}")
+            }
+            _ => format!(
+                "no worker has declared {action}; the node fails with UNKNOWN_ACTION unless one \
+                 does (unknown_action_wait)"
+            ),
+        }
+    }
+
+    /// Why an attempt that is ready is not offered, where the run's bound says so.
+    fn turn(&self, run: &Run) -> Option<String> {
+        let limit = run.plan().max_parallel()?;
+        let is_out = |&node: &Instance| {
+            let status = run.node_status(node);
+            !run.is_structural(node) && matches!(status, NodeStatus::Queued | NodeStatus::Running)
+        };
+        let open = run.open_instances().into_iter().filter(is_out).count();
+        let path = self.path;
+        (open > limit as usize).then(|| {
+            format!(
+                "{path} is ready and waits for its turn: the run has {limit} attempts under way, \
+                 as many as maxParallel allows."
+            )
+        })
+    }
 }
 
 /// How long ago: `12 s ago`, `3 min ago`.
