@@ -115,7 +115,12 @@ impl Arrival {
         })
     }
 
-    async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
+    /// Reads a body; copies its first part to `beginning`, for when the whole is too large.
+    async fn read(
+        &self,
+        body: &mut Body,
+        mut beginning: Option<&mut Vec<u8>>,
+    ) -> Result<Bytes, ApiError> {
         let share = self.first_share()?;
         let mut incoming = Incoming {
             arrival: self,
@@ -123,10 +128,12 @@ impl Arrival {
             share,
             file: None,
         };
-        let mut body = body;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| body::failure(&error))?;
             if let Ok(data) = frame.into_data() {
+                if let Some(beginning) = &mut beginning {
+                    begin(beginning, &data);
+                }
                 incoming = incoming.take(&data).await?;
             }
         }
@@ -148,15 +155,69 @@ impl Arrival {
     }
 }
 
+/// A body of a route that takes the first part of one that is too large.
+pub(crate) enum Report {
+    Whole(Bytes),
+    /// Its first part.
+    Beginning(Vec<u8>),
+}
+
+/// How much of a body that is too large is kept.
+const BEGINNING: usize = 64 * 1024;
+
+/// How many pieces of such a body are read and thrown away, so that the client, which is still
+/// sending, can read the answer. The time of a body bounds it, too.
+const REST: usize = 16 * 1024;
+
+/// Marks a request whose body is larger than allowed by its length.
+#[derive(Clone, Copy)]
+pub(crate) struct TooLarge;
+
+/// As [`read`], but keeps the first part of a body that is larger than allowed.
+pub(crate) async fn read_report(request: Request) -> Result<Report, ApiError> {
+    let (mut parts, mut body) = request.into_parts();
+    let mut beginning = Vec::new();
+    if parts.extensions.get::<TooLarge>().is_none() {
+        let arrival = parts.extensions.remove::<Arc<Arrival>>();
+        let arrival = arrival.ok_or_else(without_leave)?;
+        match arrival.read(&mut body, Some(&mut beginning)).await {
+            Err(error) if error.code() == code::BODY_TOO_LARGE.code => {}
+            read => return read.map(Report::Whole),
+        }
+    }
+    for _ in 0..REST {
+        match body.frame().await {
+            None => break,
+            Some(Ok(frame)) => begin(&mut beginning, &frame.into_data().unwrap_or_default()),
+            Some(Err(error)) => {
+                let failure = body::failure(&error);
+                if failure.code() != code::BODY_TOO_LARGE.code {
+                    return Err(failure);
+                }
+            }
+        }
+    }
+    Ok(Report::Beginning(beginning))
+}
+
+fn begin(beginning: &mut Vec<u8>, data: &[u8]) {
+    let room = BEGINNING.saturating_sub(beginning.len());
+    beginning.extend_from_slice(&data[..data.len().min(room)]);
+}
+
 /// The whole body of a request that may be read.
 pub(crate) async fn read(request: Request) -> Result<Bytes, ApiError> {
-    let (mut parts, body) = request.into_parts();
+    let (mut parts, mut body) = request.into_parts();
     match parts.extensions.remove::<Arc<Arrival>>() {
-        Some(arrival) => arrival.read(body).await,
-        None => Err(code::INTERNAL
-            .error("the body may not be read here")
-            .because("a body was read without the guard's leave".to_owned())),
+        Some(arrival) => arrival.read(&mut body, None).await,
+        None => Err(without_leave()),
     }
+}
+
+fn without_leave() -> ApiError {
+    code::INTERNAL
+        .error("the body may not be read here")
+        .because("a body was read without the guard's leave".to_owned())
 }
 
 /// A body while it arrives.
@@ -304,8 +365,9 @@ mod tests {
             .chunks(100_000)
             .map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece)))
             .collect();
-        let body = Body::from_stream(futures_util::stream::iter(pieces));
-        Arrival::new(bodies, [client; 16], None).read(body).await
+        let mut body = Body::from_stream(futures_util::stream::iter(pieces));
+        let arrival = Arrival::new(bodies, [client; 16], None);
+        arrival.read(&mut body, None).await
     }
 
     fn sample(length: u64) -> Vec<u8> {
@@ -347,9 +409,9 @@ mod tests {
             told.send(seen.memory.held()).unwrap();
             Ok::<_, std::io::Error>(Bytes::from(vec![7; 100_000]))
         });
-        let body = Body::from_stream(futures_util::stream::iter(pieces));
+        let mut body = Body::from_stream(futures_util::stream::iter(pieces));
         let arrival = Arrival::new(&bodies, [1; 16], None);
-        let whole = arrival.read(body).await.unwrap();
+        let whole = arrival.read(&mut body, None).await.unwrap();
         assert_eq!(whole.len(), 3_000_000);
         drop(arrival);
         let most: Vec<u64> = most.iter().collect();

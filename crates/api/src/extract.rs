@@ -3,6 +3,7 @@
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, RawQuery, Request, State};
 use bytes::Bytes;
@@ -11,9 +12,11 @@ use http::{HeaderMap, header};
 use http_body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 use windlass_service::launch::REQUEST_ID_BYTES;
 
 use crate::auth::Principal;
+use crate::beginning::Beginning;
 use crate::bodies;
 use crate::code;
 use crate::correlation::Correlation;
@@ -97,6 +100,36 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             return Err(unsupported(request.headers(), "application/json"));
         }
         object(&bodies::read(request).await?).map(Self)
+    }
+}
+
+/// A JSON body of a route that takes the first part of one that is too large
+/// ([`crate::route::Access::beginning`]).
+pub(crate) enum Report<T> {
+    /// The body.
+    Whole(T),
+    /// What the first part of a body says that is larger than allowed.
+    Beginning(Beginning),
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Report<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        is_plain(request.headers())?;
+        if !media(request.headers()).is_some_and(is_json) {
+            return Err(unsupported(request.headers(), "application/json"));
+        }
+        match bodies::read_report(request).await? {
+            bodies::Report::Whole(bytes) => object(&bytes).map(Self::Whole),
+            bodies::Report::Beginning(bytes) => Ok(Self::Beginning(Beginning::read(&bytes))),
+        }
+    }
+}
+
+impl<T: JsonSchema> Input for Report<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        Json::<T>::describe(operation);
     }
 }
 
@@ -247,6 +280,31 @@ impl<S: Sync> FromRequestParts<S> for Peer {
     }
 }
 
+/// When the answer to a request must be there; a handler that waits for something answers
+/// before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnswerBy(pub(crate) Instant);
+
+/// What a handler needs to answer once it has waited, at most.
+const ANSWERING: Duration = Duration::from_secs(2);
+
+impl AnswerBy {
+    /// How long a handler may wait and still answer in time.
+    pub(crate) fn longest_wait(self) -> Duration {
+        let left = self.0.saturating_duration_since(Instant::now());
+        left.saturating_sub(ANSWERING.min(left / 4))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for AnswerBy {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let found = parts.extensions.get::<Self>().copied();
+        Ok(found.unwrap_or_else(|| Self(Instant::now() + ANSWERING)))
+    }
+}
+
 /// The address of this machine that the connection came in on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Local(pub(crate) Option<SocketAddr>);
@@ -260,7 +318,7 @@ macro_rules! unseen {
     )*};
 }
 
-unseen!(Peer, Correlation, Principal, HeaderMap, RawQuery);
+unseen!(Peer, Correlation, Principal, HeaderMap, RawQuery, AnswerBy);
 
 impl<T> Input for State<T> {
     fn describe(_: &mut Operation<'_>) {}

@@ -72,6 +72,7 @@ mod accept;
 pub mod answer;
 mod app;
 pub mod auth;
+mod beginning;
 mod bodies;
 mod body;
 mod bounds;

@@ -111,14 +111,14 @@ shapes! {
         worker: String,
         /// Its tenant.
         tenant_id: Option<String>,
-        /// The action types that it polls for.
+        /// The action types that it polls for, or those of its tasks.
         actions: Vec<String>,
         /// The labels that it has.
         labels: Vec<String>,
-        /// When it polled first.
+        /// When it polled first, or got its first task.
         since: String,
-        /// When it polled last.
-        last_poll_at: String,
+        /// When it polled last; null if it has not polled since the server started.
+        last_poll_at: Option<String>,
         /// Whether it waits for work now.
         waiting: bool,
         /// How many tasks it has.

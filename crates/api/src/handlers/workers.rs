@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 use windlass_core::event::ResourceLink;
-use windlass_core::name::{KeyName, ShortText};
+use windlass_core::name::{KeyName, ShortText, cut};
 use windlass_engine::{
     ActionError, Declaration, Poll, TaskId, TaskOutcome, WorkError, WorkerInfo, WorkerTask, limits,
 };
@@ -22,12 +22,13 @@ use super::shapes::{Any, RecordedShape, StopShape, TasksShape, WorkerShape};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::{Between, Words};
+use crate::code::BODY_TOO_LARGE;
 use crate::error::{ApiError, Code};
-use crate::extract::{Json, Path};
+use crate::extract::{AnswerBy, Json, Path, Report};
 use crate::failures::{
-    ACTION_RESERVED, ENGINE_STOPPED, LEASE_LOST, PAYLOAD_TOO_LARGE, PROTOCOL_UNSUPPORTED,
-    SCHEMA_INVALID, SCHEMA_LIMIT, STORE_TIMEOUT, STORE_UNAVAILABLE, TASK_ENDED, TASK_NOT_FOUND,
-    TOO_MANY_ACTIONS, TOO_MANY_POLLERS, USAGE,
+    ACTION_RESERVED, ENGINE_STOPPED, LEASE_LOST, PROTOCOL_UNSUPPORTED, SCHEMA_INVALID,
+    SCHEMA_LIMIT, STORE_TIMEOUT, STORE_UNAVAILABLE, TASK_ENDED, TASK_NOT_FOUND, TOO_MANY_ACTIONS,
+    TOO_MANY_POLLERS, USAGE,
 };
 use crate::route::{Access, Rate, Routes};
 use crate::serve::Draining;
@@ -45,6 +46,11 @@ const HOLDING: usize = 10_000;
 /// The most that a worker may say about how an attempt ran, in bytes.
 const META_BYTES: usize = 64 * 1024;
 
+/// The most that is recorded of a failure's message and details, in bytes: a message is cut,
+/// details past this are left out.
+const MESSAGE_BYTES: usize = 64 * 1024;
+const DETAILS_BYTES: usize = 1024 * 1024;
+
 /// The largest body with an output in it. It has room for an output past its limit: that
 /// fails the node by name, and the worker need not be told twice.
 pub(super) fn output_bytes(limits: &windlass_engine::Limits) -> u64 {
@@ -54,6 +60,7 @@ pub(super) fn output_bytes(limits: &windlass_engine::Limits) -> u64 {
 pub(super) fn add(routes: &mut Routes<App>) {
     let work = Access::work().rate(Rate::Free);
     let words = work.body(WORDS_BYTES);
+    let report = work.body(output_bytes(limits())).beginning();
     let task: &[Code] = &[
         TASK_NOT_FOUND,
         LEASE_LOST,
@@ -102,15 +109,15 @@ pub(super) fn add(routes: &mut Routes<App>) {
         .add(
             Method::POST,
             "/api/v1/workers/tasks/{taskId}/complete",
-            work.body(output_bytes(limits())),
-            &[task, &[PAYLOAD_TOO_LARGE]].concat(),
+            report,
+            task,
             "Ends a task's attempt with an output",
             complete,
         )
         .add(
             Method::POST,
             "/api/v1/workers/tasks/{taskId}/fail",
-            words,
+            report,
             task,
             "Ends a task's attempt with an error",
             fail,
@@ -274,6 +281,7 @@ async fn poll(
     State(app): State<App>,
     caller: Caller,
     draining: Draining,
+    answer_by: AnswerBy,
     Json(body): Json<PollBody>,
 ) -> Result<RawJson<TasksShape>, ApiError> {
     if body.protocol != PROTOCOL {
@@ -281,15 +289,7 @@ async fn poll(
         let message = format!("the protocol is {asked}; this server speaks {PROTOCOL}");
         return Err(PROTOCOL_UNSUPPORTED.error(message));
     }
-    if body.worker.as_str().is_empty() || body.actions.is_empty() {
-        let message = "a worker has a name and at least one action";
-        return Err(USAGE.error(message));
-    }
-    let held = body.holding.as_ref().map_or(0, Vec::len);
-    if body.labels.len() > LABELS || held > HOLDING {
-        let message = format!("a worker has at most {LABELS} labels and holds {HOLDING} tasks");
-        return Err(USAGE.error(message));
-    }
+    check_poll(&body)?;
     let declared = body.actions.into_iter().map(|action| Declaration {
         action: action.action_type.into(),
         parameters: action.parameters_schema,
@@ -306,7 +306,7 @@ async fn poll(
         actions: declared.collect(),
         labels: body.labels.into_iter().map(Into::into).collect(),
         slots: body.slots.map_or(1, Between::get),
-        wait: Duration::from_millis(wait as u64),
+        wait: Duration::from_millis(wait as u64).min(answer_by.longest_wait()),
         holding,
     };
     let tasks = app.engine().poll_work(poll, draining.begun()).await;
@@ -320,6 +320,43 @@ async fn poll(
     }
     text.push_str("]}");
     Ok(RawJson::new(text))
+}
+
+/// What the types of the members do not say.
+fn check_poll(body: &PollBody) -> Result<(), ApiError> {
+    let worker = body.worker.as_str();
+    if worker.is_empty() {
+        return Err(USAGE.error("the worker has no name").hint(NAMING));
+    }
+    if let Some(hidden) = worker.chars().find(|it| is_hidden(*it)) {
+        let code = u32::from(hidden);
+        let message = format!("the worker's name has the invisible character U+{code:04X}");
+        return Err(USAGE.error(message).hint(NAMING));
+    }
+    if body.actions.is_empty() {
+        let hint = "name the action types that the worker can do in `actions`";
+        return Err(USAGE.error("the worker has no action").hint(hint));
+    }
+    let (labels, held) = (body.labels.len(), body.holding.as_ref().map_or(0, Vec::len));
+    if labels > LABELS {
+        let message = format!("the worker has {labels} labels; it may have {LABELS}");
+        return Err(USAGE.error(message));
+    }
+    if held > HOLDING {
+        let message = format!("`holding` names {held} tasks; it may name {HOLDING}");
+        return Err(USAGE.error(message));
+    }
+    Ok(())
+}
+
+const NAMING: &str = "give `worker` a name that no other process has, such as host and process id";
+
+/// Characters that change how the text around them is shown, or are not shown: in a list of
+/// workers, one name could pass for another.
+fn is_hidden(character: char) -> bool {
+    matches!(character,
+        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 fn task_json(task: &WorkerTask) -> String {
@@ -360,23 +397,37 @@ async fn complete(
     State(app): State<App>,
     caller: Caller,
     Path(path): Path<TaskPath>,
-    Json(body): Json<CompleteBody>,
+    body: Report<CompleteBody>,
 ) -> Result<Json<RecordedShape>, ApiError> {
+    let body = match body {
+        Report::Whole(body) => body,
+        Report::Beginning(beginning) => {
+            let most = limits().values.output_bytes;
+            let message = format!(
+                "the report has more than {} bytes; a node's output may have {most}",
+                output_bytes(limits())
+            );
+            let error = ActionError::failed("OUTPUT_LIMIT", message);
+            return cut_off(&app, &caller, (&path, beginning.lease), error).await;
+        }
+    };
     let size = body.meta.as_ref().map_or(0, |meta| meta.get().len());
-    if size > META_BYTES {
-        let message = format!("meta has {size} bytes; it may have {META_BYTES}");
-        return Err(PAYLOAD_TOO_LARGE.error(message));
-    }
     let resources = body.resources.into_iter().map(|link| ResourceLink {
         system: link.system.into(),
         kind: link.kind.into(),
         id: link.id.into(),
         url: link.url.map(Into::into),
     });
-    let outcome = TaskOutcome::Succeeded {
-        output: body.output,
-        meta: body.meta,
-        resources: resources.collect(),
+    let outcome = match size > META_BYTES {
+        true => {
+            let message = format!("meta has {size} bytes; it may have {META_BYTES}");
+            TaskOutcome::Failed(ActionError::failed("OUTPUT_LIMIT", message))
+        }
+        false => TaskOutcome::Succeeded {
+            output: body.output,
+            meta: body.meta,
+            resources: resources.collect(),
+        },
     };
     finish(&app, &caller, (&path, body.lease), outcome).await
 }
@@ -385,12 +436,31 @@ async fn fail(
     State(app): State<App>,
     caller: Caller,
     Path(path): Path<TaskPath>,
-    Json(body): Json<FailBody>,
+    body: Report<FailBody>,
 ) -> Result<Json<RecordedShape>, ApiError> {
-    let mut error = ActionError::failed(&body.code, body.message);
+    let body = match body {
+        Report::Whole(body) => body,
+        Report::Beginning(beginning) => {
+            let message = format!(
+                "the worker reported a failure with more than {} bytes; its message and details \
+                 are left out",
+                output_bytes(limits())
+            );
+            let code = beginning.code.unwrap_or_else(|| "ACTION_FAILED".to_owned());
+            let mut error = ActionError::failed(&code, message);
+            error.retriable = beginning.retriable.unwrap_or(false);
+            return cut_off(&app, &caller, (&path, beginning.lease), error).await;
+        }
+    };
+    let message = match body.message.len() > MESSAGE_BYTES {
+        true => format!("{} …", cut(&body.message, MESSAGE_BYTES)),
+        false => body.message,
+    };
+    let mut error = ActionError::failed(&body.code, message);
     error.retriable = body.retriable;
     error.retry_after_ms = body.retry_after_ms;
-    error.details = body.details;
+    let fits = |details: &Box<RawValue>| details.get().len() <= DETAILS_BYTES;
+    error.details = body.details.filter(fits);
     finish(
         &app,
         &caller,
@@ -398,6 +468,24 @@ async fn fail(
         TaskOutcome::Failed(error),
     )
     .await
+}
+
+/// Ends an attempt whose report is too large to be read whole.
+async fn cut_off(
+    app: &App,
+    caller: &Caller,
+    (path, lease): (&TaskPath, Option<String>),
+    error: ActionError,
+) -> Result<Json<RecordedShape>, ApiError> {
+    let Some(lease) = lease else {
+        let message = format!("the body is larger than {} bytes", output_bytes(limits()));
+        return Err(BODY_TOO_LARGE.error(message).hint(
+            "the attempt is still open: report `fail` with the code OUTPUT_LIMIT; where `lease` \
+             is the first member of a report, the server does so itself",
+        ));
+    };
+    let task = path.task_id.parse().map_err(refused)?;
+    end(app, caller, (task, &lease), TaskOutcome::Failed(error)).await
 }
 
 async fn skip(
@@ -416,9 +504,18 @@ async fn finish(
     outcome: TaskOutcome,
 ) -> Result<Json<RecordedShape>, ApiError> {
     let (task, lease) = named(path, lease)?;
+    end(app, caller, (task, &lease), outcome).await
+}
+
+async fn end(
+    app: &App,
+    caller: &Caller,
+    (task, lease): (TaskId, &str),
+    outcome: TaskOutcome,
+) -> Result<Json<RecordedShape>, ApiError> {
     let recorded = app
         .engine()
-        .finish_task(caller.tenant(), task, &lease, outcome);
+        .finish_task(caller.tenant(), task, lease, outcome);
     recorded.await.map_err(refused)?;
     Ok(Json(RecordedShape {
         task_id: task.to_string(),
@@ -448,7 +545,7 @@ fn worker_json(worker: &WorkerInfo) -> serde_json::Value {
         "actions": &*worker.actions,
         "labels": &*worker.labels,
         "since": worker.since.to_string(),
-        "lastPollAt": worker.last_poll.to_string(),
+        "lastPollAt": worker.last_poll.map(|at| at.to_string()),
         "waiting": worker.waiting,
         "tasks": worker.tasks,
     })
@@ -461,12 +558,18 @@ fn refused(error: WorkError) -> ApiError {
         WorkError::LeaseLost => LEASE_LOST
             .error(message)
             .hint("end the work on it and report nothing more: the other worker does"),
+        WorkError::LeaseUnknown => LEASE_LOST
+            .error(message)
+            .hint("send the `lease` that came with this very task, unchanged"),
         WorkError::TaskEnded => TASK_ENDED
             .error(message)
             .hint("it ran out of time, was cancelled or was set by hand; report nothing more"),
         WorkError::Reserved(_) => ACTION_RESERVED
             .error(message)
             .hint("give the worker's action a name of its own"),
+        WorkError::Contradicted(_) => USAGE
+            .error(message)
+            .hint("name each type once, with one schema and one description"),
         WorkError::TooManyActions => TOO_MANY_ACTIONS
             .error(message)
             .hint("types that no worker polls for are forgotten after 30 days"),

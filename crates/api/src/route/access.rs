@@ -76,6 +76,7 @@ pub struct Access {
     scope: TokenScope,
     rate: Rate,
     body: u64,
+    beginning: bool,
 }
 
 impl Access {
@@ -86,6 +87,7 @@ impl Access {
             scope,
             rate: Rate::Token,
             body: 0,
+            beginning: false,
         }
     }
 
@@ -137,6 +139,19 @@ impl Access {
     pub const fn body(mut self, bytes: u64) -> Self {
         self.body = bytes;
         self
+    }
+
+    /// The handler gets the first part of a body that is too large.
+    #[must_use]
+    pub const fn beginning(mut self) -> Self {
+        self.beginning = true;
+        self
+    }
+
+    /// Whether the handler gets the first part of a body that is too large.
+    #[must_use]
+    pub const fn reads_beginning(&self) -> bool {
+        self.beginning
     }
 
     /// The scope.

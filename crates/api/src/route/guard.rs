@@ -16,12 +16,12 @@ use http::{HeaderMap, HeaderValue, header};
 use super::access::{Access, Rate, TokenScope};
 use crate::answer::Streaming;
 use crate::auth::{Auth, Principal};
-use crate::bodies::{Arrival, Bodies, BodyOptions};
+use crate::bodies::{Arrival, Bodies, BodyOptions, TooLarge};
 use crate::body::{self, Bounded};
 use crate::code;
 use crate::correlation::Correlation;
 use crate::error::ApiError;
-use crate::extract::Peer;
+use crate::extract::{AnswerBy, Peer};
 use crate::fair;
 use crate::hosts::Hosts;
 use crate::limit::{self, BucketKey, Budget, Limiter, RateDecision};
@@ -341,8 +341,12 @@ async fn admit(guard: &Guard, mut request: Request, next: Next) -> Response {
 async fn pass(guard: &Guard, mut request: Request, next: Next) -> Response {
     let limit = guard.access.body_limit();
     let announced = announced(&request);
-    if announced.is_some_and(|length| length > limit) {
+    let too_large = announced.is_some_and(|length| length > limit);
+    if too_large && !guard.access.reads_beginning() {
         return body::too_large(limit).into_response();
+    }
+    if too_large {
+        request.extensions_mut().insert(TooLarge);
     }
     let options = &guard.gate.options;
     let timeout = options.body_timeout;
@@ -353,6 +357,8 @@ async fn pass(guard: &Guard, mut request: Request, next: Next) -> Response {
         request.extensions_mut().insert(Arc::clone(&arrival));
         arrival
     });
+    let answer_by = AnswerBy(tokio::time::Instant::now() + options.request_timeout);
+    request.extensions_mut().insert(answer_by);
     let request = request.map(|body| Body::new(Bounded::new(body, limit, timeout)));
     match tokio::time::timeout(options.request_timeout, next.run(request)).await {
         Ok(response) => response,
