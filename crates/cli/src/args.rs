@@ -636,7 +636,7 @@ pub(crate) struct Token {
     /// The tenant whose workflows and runs the token may use
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
-    /// The scopes: workflows:read, workflows:execute, workflows:manage or admin
+    /// The scopes: workflows:read, workflows:execute, workflows:manage, workflows:work or admin
     #[arg(
         long = "scope",
         value_name = "SCOPE",

@@ -21,6 +21,10 @@ const POINTS: &[(&str, &[u64])] = &[
     ("at-finish", &[1]),
 ];
 
+/// A task that the killed server may have handed out waits for its worker no longer than this,
+/// three times.
+const QUICK: (&str, &str) = ("WINDLASS_WORKER_HEARTBEAT", "100ms");
+
 const CHAIN: &str = r#"{
   "id": "chain",
   "nodes": [
@@ -42,7 +46,7 @@ struct Restarted {
 impl Restarted {
     fn new(crash_at: &str) -> Self {
         let world = World::new();
-        let server = world.serve_with(&[], &[("WINDLASS_CRASH_AT", crash_at)]);
+        let server = world.serve_with(&[], &[("WINDLASS_CRASH_AT", crash_at), QUICK]);
         Self {
             world,
             server,
@@ -60,7 +64,7 @@ impl Restarted {
             Err(_) => {
                 self.deaths += 1;
                 assert!(self.deaths < 5, "the server dies again and again");
-                self.server = self.world.serve();
+                self.server = self.world.serve_with(&[], &[QUICK]);
                 None
             }
         }

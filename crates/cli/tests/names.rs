@@ -192,7 +192,7 @@ fn a_server_that_stops_does_not_wait_for_a_definition_that_is_checked() {
 #[test]
 fn metrics_name_no_action_that_the_server_does_not_have() {
     let world = World::new();
-    let server = world.serve();
+    let server = world.serve_with(&[], &[("WINDLASS_UNKNOWN_ACTION_WAIT", "100ms")]);
     let client = server.client();
     let nodes: Vec<Value> = (0..300)
         .map(|n| json!({ "id": format!("n{n}"), "actionType": format!("made.up{n}") }))

@@ -47,3 +47,156 @@ fn a_report_that_no_program_could_read_fails_the_attempt() {
     assert_eq!(node["status"], "Succeeded", "{node}");
     server.stop();
 }
+
+/// Starts a run; gives it, its one task, and where the task is reported.
+fn handed(client: &Client, what: &str) -> (String, Value, String) {
+    let run = client.execute("one", &json!({}));
+    let poll = json!({ "protocol": 1, "worker": "w", "waitMs": 30_000,
+                       "actions": [{ "actionType": "py.one" }] });
+    let answer = client.post("/api/v1/workers/poll", &poll).expect(200);
+    let task = answer.json()["tasks"][0].clone();
+    let id = task["taskId"].as_str().expect("an id");
+    let path = format!("/api/v1/workers/tasks/{id}/{what}");
+    (run, task, path)
+}
+
+/// Larger than any body that a report may have.
+fn huge() -> String {
+    "x".repeat(30 * 1024 * 1024)
+}
+
+#[test]
+fn a_report_larger_than_a_body_may_be_ends_the_attempt() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client.publish(ONE);
+    let (run, task, path) = handed(&client, "complete");
+    let lease = &task["lease"];
+    let huge = huge();
+    let text = format!(r#"{{"lease":{lease},"output":"{huge}"}}"#);
+    let forged = format!(r#"{{"lease":"made.up","output":"{huge}"}}"#);
+    client.post_text(&path, &forged).refused(409, "LEASE_LOST");
+    client.post_text(&path, &text).expect(200);
+    client.post_text(&path, &text).expect(200);
+    let shown = client.ended(&run);
+    assert_eq!(shown["nodes"]["a"]["error"]["code"], "OUTPUT_LIMIT");
+
+    // A failure stands with its code, whatever its size.
+    let (run, task, path) = handed(&client, "fail");
+    let lease = &task["lease"];
+    let text = format!(r#"{{"lease":{lease},"code":"BUSY","message":"{huge}"}}"#);
+    client.post_text(&path, &text).expect(200);
+    let shown = client.ended(&run);
+    assert_eq!(shown["nodes"]["a"]["error"]["code"], "BUSY");
+
+    // Without the lease at hand, the worker is told what to do, and can do it.
+    let (run, task, path) = handed(&client, "complete");
+    let lease = &task["lease"];
+    let text = format!(r#"{{"output":"{huge}","lease":{lease}}}"#);
+    let refused = client.post_text(&path, &text);
+    let refused = refused.refused(413, "BODY_TOO_LARGE");
+    let hint = refused["error"]["hint"].as_str().expect("a hint");
+    assert!(hint.contains("OUTPUT_LIMIT"), "{refused}");
+    let path = path.replace("/complete", "/fail");
+    let said = json!({ "lease": lease, "code": "OUTPUT_LIMIT", "message": "too large" });
+    client.post(&path, &said).expect(200);
+    let shown = client.ended(&run);
+    assert_eq!(shown["nodes"]["a"]["error"]["code"], "OUTPUT_LIMIT");
+    server.stop();
+}
+
+#[test]
+fn what_a_report_may_not_have_fails_the_node_and_leaves_nothing_open() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client.publish(ONE);
+    let meta = format!(r#""output":1,"meta":"{}""#, "m".repeat(70_000));
+    let node = reported(&client, "complete", &meta);
+    assert_eq!(node["error"]["code"], "OUTPUT_LIMIT", "{node}");
+    // A long message is cut, and the failure keeps all else that it says.
+    let long = format!(
+        r#""code":"BUSY","message":"{}","retriable":false,"details":{{"k":1}}"#,
+        "m".repeat(3 * 1024 * 1024)
+    );
+    let node = reported(&client, "fail", &long);
+    assert_eq!(node["error"]["code"], "BUSY");
+    assert_eq!(node["error"]["details"], json!({ "k": 1 }));
+    let message = node["error"]["message"].as_str().expect("a text");
+    assert!(
+        (1000..100_000).contains(&message.len()),
+        "{}",
+        message.len()
+    );
+    server.stop();
+}
+
+#[test]
+fn a_poll_answers_before_the_time_of_a_request_is_over() {
+    let world = World::new();
+    let server = world.serve_with(&[], &[("WINDLASS_REQUEST_TIMEOUT", "2s")]);
+    let client = server.client();
+    let poll = json!({ "protocol": 1, "worker": "w", "waitMs": 30_000,
+                       "actions": [{ "actionType": "py.none" }] });
+    let answer = client.post("/api/v1/workers/poll", &poll).expect(200);
+    assert_eq!(answer.json(), json!({ "tasks": [] }));
+    server.stop();
+}
+
+#[test]
+fn a_poll_that_contradicts_itself_or_hides_its_name_is_refused() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let poll = |worker: &str, actions: Value| {
+        let body = json!({ "protocol": 1, "worker": worker, "actions": actions });
+        client.post("/api/v1/workers/poll", &body)
+    };
+    let one = json!({ "actionType": "py.one", "description": "a" });
+    let other = json!({ "actionType": "py.one", "description": "b" });
+    poll("w", json!([one, one])).expect(200);
+    let refused = poll("w", json!([one, other])).refused(400, "USAGE");
+    let message = refused["error"]["message"].as_str().expect("a text");
+    assert!(message.contains("py.one"), "{message}");
+    for hidden in ["a\u{202e}b", "a\u{200b}", "\u{feff}w", "a\u{2066}b"] {
+        poll(hidden, json!([one])).refused(400, "USAGE");
+    }
+    poll("wörker ☃", json!([one])).expect(200);
+    let deep = (0..150).fold(json!({}), |inner, _| json!({ "not": inner }));
+    let actions = json!([{ "actionType": "py.deep", "parametersSchema": deep }]);
+    let refused = poll("w", actions).refused(422, "SCHEMA_LIMIT");
+    let message = refused["error"]["message"].as_str().expect("a text");
+    assert!(
+        message.contains("py.deep") && message.contains("120"),
+        "{message}"
+    );
+    server.stop();
+}
+
+#[test]
+fn parameters_that_do_not_fit_are_not_quoted_where_they_have_a_secret() {
+    let secret = r#"hun"ter\2"#;
+    let world = World::new();
+    let server = world.serve_with(&[], &[("WINDLASS_SECRET_TOK", secret)]);
+    let client = server.client();
+    let definition = r#"{ "id": "one", "nodes": [{ "id": "a", "actionType": "py.one",
+        "parameters": { "key": "k {{ secrets.TOK }}", "n": "seven" } }] }"#;
+    client.publish(definition);
+    let run = client.execute("one", &json!({}));
+    let schema = json!({ "required": ["zz"], "properties": {
+        "key": { "maxLength": 2 }, "n": { "type": "integer" } } });
+    let poll = json!({ "protocol": 1, "worker": "w", "waitMs": 500,
+        "actions": [{ "actionType": "py.one", "parametersSchema": schema }] });
+    let answer = client.post("/api/v1/workers/poll", &poll).expect(200);
+    assert_eq!(answer.json(), json!({ "tasks": [] }));
+    let shown = client.ended(&run);
+    let error = &shown["nodes"]["a"]["error"];
+    assert_eq!(error["code"], "PARAMETERS_INVALID", "{error}");
+    let message = error["message"].as_str().expect("a text");
+    assert!(!message.contains("hun"), "{message}");
+    for said in ["zz", "seven", "/key"] {
+        assert!(message.contains(said), "{said}: {message}");
+    }
+    server.stop();
+}

@@ -409,8 +409,15 @@ fn a_worker_goes_on_over_a_restart_until_another_has_its_task() {
     let client = server.client();
     let beat = say(&client, &mine, "heartbeat", json!({}));
     assert_eq!(beat.expect(200).json(), json!({ "stop": false }));
-    // The heartbeat keeps the task from others; the other one is free.
-    let found = task(&client, "new", "py.add");
+    // The heartbeats keep the task from others; the other one is free after a lease.
+    let found = loop {
+        let found = tasks(&client, &poll_body("new", &["py.add"], 2_000));
+        let beat = say(&client, &mine, "heartbeat", json!({}));
+        assert_eq!(beat.expect(200).json(), json!({ "stop": false }));
+        if let Some(found) = found.into_iter().next() {
+            break found;
+        }
+    };
     assert_eq!(found["taskId"], lost["taskId"]);
     assert!(tasks(&client, &poll_body("new", &["py.add"], 0)).is_empty());
     refused(complete(&client, &lost, json!("late")), 409, "LEASE_LOST");
@@ -466,8 +473,9 @@ fn an_output_past_the_limit_fails_the_node() {
     );
     let body = json!({ "lease": mine["lease"], "output": huge }).to_string();
     let headers = [("Content-Type", "application/json")];
-    let refused = client.try_send("POST", &path, &headers, Some(body.as_bytes()));
-    assert!(refused.is_ok_and(|answer| answer.status == 413));
+    let again = client.try_send("POST", &path, &headers, Some(body.as_bytes()));
+    let again = again.expect("the answer can be read");
+    assert_eq!(again.status, 200, "the same answer");
 }
 
 #[test]

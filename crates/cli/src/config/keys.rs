@@ -297,6 +297,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     key("private_probes", "WINDLASS_PRIVATE_PROBES", Some("false"), Kind::Switch, "whether health and metrics need a token with workflows:read"),
     key("max_active_runs", "WINDLASS_MAX_ACTIVE_RUNS", Some("1024"), Kind::Count, "runs in memory before no other begins"),
     key("unknown_action_wait", "WINDLASS_UNKNOWN_ACTION_WAIT", Some("60s"), Kind::Span, "how long a node waits on a server for an action that no worker has declared"),
+    key("worker_heartbeat", "WINDLASS_WORKER_HEARTBEAT", Some("3s"), Kind::Span, "how often workers over HTTP send a heartbeat, at least 100ms; after three missed ones another worker gets the task"),
     key("max_poison_retries", "WINDLASS_MAX_POISON_RETRIES", Some("3"), Kind::Count, "deaths with a run's work before it is put among the dead letters"),
     key("poison_delay", "WINDLASS_POISON_DELAY", Some("5m"), Kind::Span, "how long such a run waits before it is tried again"),
     key("poison_trial", "WINDLASS_POISON_TRIAL", Some("10s"), Kind::Span, "how long nothing else begins while it is tried, at first"),

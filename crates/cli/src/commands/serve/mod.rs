@@ -143,6 +143,7 @@ async fn engine(
         traces: telemetry.traces(),
         labels: session.settings.worker_labels.clone(),
         unknown_action_wait: options.unknown_action_wait,
+        work_lease_ms: windlass_engine::work_lease_ms(options.worker_heartbeat),
         defaults: session.settings.defaults.clone(),
         ..windlass_engine::Options::default()
     };

@@ -17,6 +17,12 @@ use crate::exit::{Exit, Failure};
 use crate::registry::action_options;
 use crate::session::Settings;
 
+/// How often workers over HTTP send a heartbeat.
+const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(3);
+
+/// The least of it: below this, answers on a busy machine would count as missed.
+const LEAST_HEARTBEAT: Duration = Duration::from_millis(100);
+
 /// How to serve.
 pub(super) struct Options {
     pub(super) server: ServerOptions,
@@ -24,6 +30,7 @@ pub(super) struct Options {
     pub(super) serving: Serving,
     /// How long a node waits for an action that no worker has declared.
     pub(super) unknown_action_wait: Duration,
+    pub(super) worker_heartbeat: Duration,
     pub(super) telemetry: TelemetryOptions,
     /// What health and metrics need.
     pub(super) probing: Access,
@@ -55,6 +62,9 @@ impl Options {
             gate: gate(&config)?,
             serving: serving(&config),
             unknown_action_wait: config.span("unknown_action_wait").unwrap_or(Duration::ZERO),
+            worker_heartbeat: config
+                .span("worker_heartbeat")
+                .map_or(DEFAULT_HEARTBEAT, |every| every.max(LEAST_HEARTBEAT)),
             telemetry: telemetry(&config)?,
             probing: match config.is_on("private_probes") {
                 true => Access::read(),
