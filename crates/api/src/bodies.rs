@@ -413,7 +413,7 @@ mod tests {
         let arrival = Arrival::new(&bodies, [1; 16], None);
         let whole = arrival.read(&mut body, None).await.unwrap();
         assert_eq!(whole.len(), 3_000_000);
-        drop(arrival);
+        drop((arrival, body));
         let most: Vec<u64> = most.iter().collect();
         assert!(most.iter().all(|held| *held <= 256 * 1024), "{most:?}");
         assert!(most[10..].iter().all(|held| *held <= 100_000), "{most:?}");
