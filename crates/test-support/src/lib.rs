@@ -26,6 +26,8 @@ pub mod harness;
 pub mod histories;
 #[cfg(feature = "engine")]
 pub mod in_memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "process")]
 pub mod process;
 pub mod report;

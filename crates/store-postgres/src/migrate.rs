@@ -1,0 +1,254 @@
+//! The schema: made by the first process that opens an empty one, brought up to date by a newer
+//! program, and refused if it is newer or not ours. Processes that start together take turns.
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Transaction};
+use windlass_store::Error;
+
+use crate::OpenError;
+use crate::connect::Access;
+use crate::error::from_postgres;
+use crate::settings::Settings;
+
+/// The statements that lead from each version to the next; the first from an empty schema.
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_schema.sql")];
+
+/// The oldest PostgreSQL that the statements are written for.
+const OLDEST_SERVER: i32 = 140_000;
+
+/// What a process needs to know of the schema that it opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened {
+    pub(crate) partitions: u32,
+    pub(crate) version: usize,
+}
+
+/// Checks the server and the schema, and makes or changes the tables if they are missing or old.
+pub(crate) async fn open(
+    client: &mut Client,
+    access: &Access,
+    settings: &Settings,
+) -> Result<Opened, OpenError> {
+    check_server(client).await.map_err(|error| match error {
+        Problem::Sql(error) => access.refusal(&error),
+        Problem::Open(error) => error,
+    })?;
+    let opened = in_turn(client, access, settings).await;
+    opened.map_err(|error| match error {
+        Problem::Open(error) => error,
+        Problem::Sql(error) => missing_right(&error, access, settings),
+    })
+}
+
+enum Problem {
+    Sql(tokio_postgres::Error),
+    Open(OpenError),
+}
+
+impl From<tokio_postgres::Error> for Problem {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+fn refused<T>(text: String) -> Result<T, Problem> {
+    Err(Problem::Open(OpenError::refused(text)))
+}
+
+async fn check_server(client: &Client) -> Result<(), Problem> {
+    let sql = "select current_setting('server_version_num')::int, current_setting('server_version'), \
+               pg_encoding_to_char(encoding)::text, current_database()::text, pg_is_in_recovery() \
+               from pg_database where datname = current_database()";
+    let row = client.query_one(sql, &[]).await?;
+    let (number, name): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
+    if number < OLDEST_SERVER {
+        return refused(format!(
+            "the database server is PostgreSQL {name}; Windlass needs 14 or newer"
+        ));
+    }
+    let (encoding, database): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
+    if encoding != "UTF8" {
+        return refused(format!(
+            "database {database} has the encoding {encoding}; make one with ENCODING 'UTF8' \
+             TEMPLATE template0"
+        ));
+    }
+    if row.try_get(4)? {
+        return Err(Problem::Open(OpenError::Away(Error::Unavailable(
+            "the database server is a replica that only reads; connect to the primary, for \
+             instance with several hosts and target_session_attrs=read-write in the URL"
+                .into(),
+        ))));
+    }
+    Ok(())
+}
+
+/// Looks and changes in one transaction, under a lock that other processes wait for.
+async fn in_turn(
+    client: &mut Client,
+    access: &Access,
+    settings: &Settings,
+) -> Result<Opened, Problem> {
+    let work = client.transaction().await?;
+    let lock = "select pg_advisory_xact_lock(hashtext('windlass migrate'), hashtext($1))";
+    work.execute(lock, &[&settings.schema]).await?;
+    let version = match exists(&work, settings).await? {
+        false => {
+            work.batch_execute(&format!("create schema {}", access.schema))
+                .await?;
+            0
+        }
+        true => version(&work, access, settings).await?,
+    };
+    if version < MIGRATIONS.len() {
+        migrate(&work, access, settings, version).await?;
+    }
+    let partitions = meta(&work, access, "partitions").await?;
+    let partitions = partitions.and_then(|text| text.parse().ok());
+    let Some(partitions) = partitions else {
+        return refused(format!(
+            "schema {} does not say how many partitions it has; it is damaged: restore a backup",
+            settings.schema
+        ));
+    };
+    same_cluster(&work, access, settings).await?;
+    work.commit().await?;
+    Ok(Opened {
+        partitions,
+        version: MIGRATIONS.len(),
+    })
+}
+
+async fn exists(work: &Transaction<'_>, settings: &Settings) -> Result<bool, Problem> {
+    let sql = "select exists (select from pg_namespace where nspname = $1)";
+    Ok(work.query_one(sql, &[&settings.schema]).await?.try_get(0)?)
+}
+
+/// The version of a schema that exists; 0 if it is empty.
+async fn version(
+    work: &Transaction<'_>,
+    access: &Access,
+    settings: &Settings,
+) -> Result<usize, Problem> {
+    let schema = &settings.schema;
+    let sql = "select c.relname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+               where n.nspname = $1 order by c.relname = 'windlass_meta' desc, c.relname limit 1";
+    let first = work.query_opt(sql, &[schema]).await?;
+    let Some(first) = first else {
+        return Ok(0);
+    };
+    let name: &str = first.try_get(0)?;
+    if name != "windlass_meta" {
+        return refused(format!(
+            "schema {schema} of {} is not empty and not Windlass's (it holds '{name}'); name an \
+             empty schema by `schema=` in the database URL, or an empty database",
+            access.address
+        ));
+    }
+    let stored = meta(work, access, "version").await?;
+    let stored = stored.and_then(|text| text.parse::<usize>().ok());
+    match stored {
+        Some(stored) if stored > MIGRATIONS.len() => {
+            Err(Problem::Open(OpenError::Refused(Error::TooNew(format!(
+                "schema {schema} of {} has version {stored}, and this program knows versions up \
+                 to {}; use the newer program, or another schema",
+                access.address,
+                MIGRATIONS.len()
+            )))))
+        }
+        Some(stored) => Ok(stored),
+        None => refused(format!(
+            "schema {schema} has a table windlass_meta without a version; it is damaged or not \
+             Windlass's: name another schema, or restore a backup"
+        )),
+    }
+}
+
+async fn migrate(
+    work: &Transaction<'_>,
+    access: &Access,
+    settings: &Settings,
+    from: usize,
+) -> Result<(), Problem> {
+    let schema = &access.schema;
+    work.batch_execute(&format!("set local search_path to {schema}"))
+        .await?;
+    if from == 0 {
+        let table = "create table windlass_meta (key text primary key, value text not null)";
+        work.batch_execute(table).await?;
+    }
+    for migration in MIGRATIONS.iter().skip(from) {
+        work.batch_execute(migration).await?;
+    }
+    set_meta(work, "version", &MIGRATIONS.len().to_string()).await?;
+    if from == 0 {
+        set_meta(work, "partitions", &settings.partitions.to_string()).await?;
+        let fill = "insert into partition_lease select n from generate_series(0, $1::int - 1) n";
+        let count = i32::try_from(settings.partitions).unwrap_or(i32::MAX);
+        work.execute(fill, &[&count]).await?;
+    }
+    Ok(())
+}
+
+/// A schema belongs to the cluster that named it first.
+async fn same_cluster(
+    work: &Transaction<'_>,
+    access: &Access,
+    settings: &Settings,
+) -> Result<(), Problem> {
+    let Some(name) = &settings.cluster else {
+        return Ok(());
+    };
+    match meta(work, access, "cluster").await? {
+        Some(stored) if stored != *name => refused(format!(
+            "schema {} of {} belongs to the cluster '{stored}', and this process is of '{name}'; \
+             name another schema by `schema=` in the database URL",
+            settings.schema, access.address
+        )),
+        Some(_) => Ok(()),
+        None => {
+            let schema = &access.schema;
+            work.batch_execute(&format!("set local search_path to {schema}"))
+                .await?;
+            set_meta(work, "cluster", name).await
+        }
+    }
+}
+
+async fn meta(
+    work: &Transaction<'_>,
+    access: &Access,
+    key: &str,
+) -> Result<Option<String>, Problem> {
+    let sql = format!(
+        "select value from {}.windlass_meta where key = $1",
+        access.schema
+    );
+    let row = work.query_opt(&sql, &[&key]).await?;
+    row.map(|row| row.try_get(0))
+        .transpose()
+        .map_err(Into::into)
+}
+
+async fn set_meta(work: &Transaction<'_>, key: &str, value: &str) -> Result<(), Problem> {
+    let sql = "insert into windlass_meta values ($1, $2) \
+               on conflict (key) do update set value = excluded.value";
+    work.execute(sql, &[&key, &value]).await?;
+    Ok(())
+}
+
+fn missing_right(error: &tokio_postgres::Error, access: &Access, settings: &Settings) -> OpenError {
+    let Some(refusal) = error.as_db_error() else {
+        return OpenError::Away(access.away(error));
+    };
+    let text = refusal.message();
+    let schema = &access.schema;
+    let user = settings.config.get_user().unwrap_or("the user");
+    match *refusal.code() {
+        SqlState::INSUFFICIENT_PRIVILEGE => OpenError::refused(format!(
+            "the database user {user} may not make or use schema {schema}: {text}; let an \
+             administrator run: CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {user}"
+        )),
+        _ => OpenError::Away(from_postgres(error)),
+    }
+}

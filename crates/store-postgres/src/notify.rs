@@ -1,0 +1,347 @@
+//! The two connections for wake-ups: one that notifies and one that listens, each opened when it
+//! is first needed. Notifications never go with an append: `NOTIFY` takes a lock on the whole
+//! database when it commits. The first ring goes out at once, those of the next few milliseconds
+//! together.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_postgres::{AsyncMessage, Client};
+use windlass_store::{Bell, Error, Partition};
+
+use crate::connect::{Access, Kind, quoted};
+use crate::error::from_postgres;
+use crate::store::closed;
+use crate::wakes::Ear;
+
+/// Rings within this time after one that went out go out together.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// A notification holds less than 8,000 bytes.
+const MOST_BYTES: usize = 7_000;
+
+/// How long a new listener waits for its own sign before it sends it again, and how often.
+const SIGN_TIME: Duration = Duration::from_secs(2);
+const MOST_SIGNS: usize = 5;
+
+/// How long the listener waits before it connects again.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// Bells, or the sign of a listener that is about to begin.
+struct Ring {
+    bells: Vec<Bell>,
+    sign: Option<String>,
+    reply: oneshot::Sender<Result<(), Error>>,
+}
+
+/// The wake-ups of one process.
+pub(crate) struct Bells {
+    rings: mpsc::UnboundedSender<Ring>,
+    tower: Arc<Tower>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+/// What the listening task shares with callers.
+#[derive(Default)]
+struct Tower {
+    state: Mutex<Ears>,
+    wanted: Notify,
+}
+
+#[derive(Default)]
+struct Ears {
+    ears: Vec<Weak<Ear>>,
+    signs: HashMap<String, oneshot::Sender<Arc<Ear>>>,
+}
+
+impl Bells {
+    pub(crate) fn start(access: &Access, schema: &str) -> Self {
+        let channel = format!("windlass_{schema}");
+        let (rings, receiver) = mpsc::unbounded_channel();
+        let tower = Arc::new(Tower::default());
+        let notifier = Notifier {
+            access: access.clone(),
+            channel: channel.clone(),
+            client: None,
+        };
+        let notifying = tokio::spawn(notifier.run(receiver));
+        let listening = tokio::spawn(listen(access.clone(), channel, Arc::clone(&tower)));
+        Self {
+            rings,
+            tower,
+            tasks: [notifying, listening],
+        }
+    }
+
+    pub(crate) async fn ring(&self, bells: Vec<Bell>) -> Result<(), Error> {
+        match bells.is_empty() {
+            true => Ok(()),
+            false => self.send(bells, None).await,
+        }
+    }
+
+    async fn send(&self, bells: Vec<Bell>, sign: Option<String>) -> Result<(), Error> {
+        let (reply, answer) = oneshot::channel();
+        let ring = Ring { bells, sign, reply };
+        self.rings.send(ring).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// A new listener. It begins when it hears its own sign, so that it hears nothing that was
+    /// rung before, and everything after.
+    pub(crate) async fn listen(&self) -> Result<Arc<Ear>, Error> {
+        for _ in 0..MOST_SIGNS {
+            let sign = format!("t{:016x}", RandomState::new().build_hasher().finish());
+            let (begin, begun) = oneshot::channel();
+            self.tower.ears().signs.insert(sign.clone(), begin);
+            self.tower.wanted.notify_one();
+            let heard = async {
+                self.send(Vec::new(), Some(sign.clone())).await?;
+                begun.await.map_err(|_| closed())
+            };
+            let heard = timeout(SIGN_TIME, heard).await;
+            self.tower.ears().signs.remove(&sign);
+            if let Ok(ear) = heard {
+                return ear;
+            }
+        }
+        let text = "the database does not deliver notifications; connect to it directly, not \
+                    through a pooler of transactions";
+        Err(Error::Unavailable(text.into()))
+    }
+}
+
+impl Drop for Bells {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Tower {
+    fn ears(&self) -> MutexGuard<'_, Ears> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn each(&self, tell: impl Fn(&Ear)) {
+        self.ears().ears.retain(|ear| match ear.upgrade() {
+            Some(ear) => {
+                tell(&ear);
+                true
+            }
+            None => false,
+        });
+    }
+
+    fn heard(&self, payload: &str) {
+        let mut bells = Vec::new();
+        for word in payload.split(',') {
+            match bell(word) {
+                Some(bell) => bells.push(bell),
+                None => self.begin(word),
+            }
+        }
+        if !bells.is_empty() {
+            self.each(|ear| ear.rung(&bells));
+        }
+    }
+
+    fn begin(&self, sign: &str) {
+        let mut ears = self.ears();
+        if let Some(begin) = ears.signs.remove(sign) {
+            let ear = Arc::new(Ear::default());
+            ears.ears.push(Arc::downgrade(&ear));
+            // A caller that gave up has no ear.
+            let _ = begin.send(ear);
+        }
+    }
+}
+
+fn word(bell: Bell) -> String {
+    match bell {
+        Bell::Sessions => "s".into(),
+        Bell::Definitions => "d".into(),
+        Bell::Work => "w".into(),
+        Bell::Partition(partition) => format!("p{partition}"),
+        Bell::Run(run) => format!("r{run}"),
+    }
+}
+
+/// `None` for the sign of a listener, or what a newer program rings.
+fn bell(word: &str) -> Option<Bell> {
+    match word {
+        "s" => return Some(Bell::Sessions),
+        "d" => return Some(Bell::Definitions),
+        "w" => return Some(Bell::Work),
+        _ => {}
+    }
+    let (kind, rest) = word.split_at_checked(1)?;
+    match kind {
+        "p" => rest
+            .parse()
+            .ok()
+            .map(|number| Bell::Partition(Partition(number))),
+        "r" => rest.parse().ok().map(Bell::Run),
+        _ => None,
+    }
+}
+
+struct Notifier {
+    access: Access,
+    channel: String,
+    client: Option<Client>,
+}
+
+const NOTIFY: &str = "select pg_notify($1, p) from unnest($2::text[]) p";
+
+impl Notifier {
+    async fn run(mut self, mut rings: mpsc::UnboundedReceiver<Ring>) {
+        let mut quiet_until = Instant::now();
+        while let Some(first) = rings.recv().await {
+            sleep_until(quiet_until).await;
+            let mut waiting = vec![first];
+            while let Ok(next) = rings.try_recv() {
+                waiting.push(next);
+            }
+            let sent = self.notify(&payloads(&waiting)).await;
+            quiet_until = Instant::now() + GATHER;
+            for ring in waiting {
+                // A caller that is gone does not need its answer.
+                let _ = ring.reply.send(sent.clone());
+            }
+        }
+    }
+
+    async fn notify(&mut self, payloads: &[String]) -> Result<(), Error> {
+        let client = match self.client.take().filter(|client| !client.is_closed()) {
+            Some(client) => client,
+            None => self.access.open(Kind::Wakes).await?.0,
+        };
+        let sent = client.execute(NOTIFY, &[&self.channel, &payloads]).await;
+        match sent {
+            Ok(_) => {
+                self.client = Some(client);
+                Ok(())
+            }
+            Err(error) => Err(from_postgres(&error)),
+        }
+    }
+}
+
+/// Each bell once, in as few notifications as hold them.
+fn payloads(rings: &[Ring]) -> Vec<String> {
+    let bells: BTreeSet<Bell> = rings
+        .iter()
+        .flat_map(|ring| ring.bells.iter().copied())
+        .collect();
+    let bells = bells.into_iter().map(word);
+    let signs = rings.iter().filter_map(|ring| ring.sign.clone());
+    let mut payloads: Vec<String> = Vec::new();
+    // A listener that begins here has not heard the bells before its sign.
+    for word in bells.chain(signs) {
+        match payloads.last_mut() {
+            Some(last) if last.len() + word.len() < MOST_BYTES => {
+                // Writing to a string does not fail.
+                let _ = write!(last, ",{word}");
+            }
+            _ => payloads.push(word),
+        }
+    }
+    payloads
+}
+
+/// Listens for as long as the store is open, and connects again when the connection is lost.
+async fn listen(access: Access, channel: String, tower: Arc<Tower>) {
+    tower.wanted.notified().await;
+    let mut wait = FIRST_WAIT;
+    loop {
+        let lost = match hear_all(&access, &channel, &tower, &mut wait).await {
+            Ok(()) => Error::Unavailable("the connection for notifications was closed".into()),
+            Err(error) => error,
+        };
+        tower.each(|ear| ear.missed(&lost));
+        sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+async fn hear_all(
+    access: &Access,
+    channel: &str,
+    tower: &Arc<Tower>,
+    wait: &mut Duration,
+) -> Result<(), Error> {
+    let opened = access.config.connect(access.tls.clone()).await;
+    let (client, mut connection) = opened.map_err(|error| access.away(&error))?;
+    let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
+    let hears = Arc::clone(tower);
+    let hearing = async move {
+        while let Some(message) = messages.next().await {
+            match message {
+                Ok(AsyncMessage::Notification(told)) => hears.heard(told.payload()),
+                Ok(_) => {}
+                Err(error) => return Err(from_postgres(&error)),
+            }
+        }
+        Ok(())
+    };
+    let listening = async {
+        let sql = format!("listen {}", quoted(channel));
+        let begun = client.batch_execute(&sql).await;
+        begun.map_err(|error| from_postgres(&error))?;
+        *wait = FIRST_WAIT;
+        // Those who listened over an earlier connection may have missed something.
+        let again = Error::Unavailable("notifications were interrupted".into());
+        tower.each(|ear| ear.missed(&again));
+        // The client keeps the connection open.
+        std::future::pending::<Result<(), Error>>().await
+    };
+    tokio::select! {
+        heard = hearing => heard,
+        failed = listening => failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::{Millis, RunId};
+
+    #[test]
+    fn bells_are_written_and_read_each_once() {
+        let run = RunId::new(Millis(5), [3; 10]);
+        let all = [
+            Bell::Sessions,
+            Bell::Definitions,
+            Bell::Work,
+            Bell::Partition(Partition(63)),
+            Bell::Run(run),
+        ];
+        for one in all {
+            assert_eq!(bell(&word(one)), Some(one));
+        }
+        assert_eq!(bell("t00"), None);
+        assert_eq!(bell(""), None);
+        assert_eq!(bell("é"), None);
+        let ring = |bells: &[Bell], sign: Option<&str>| Ring {
+            bells: bells.to_vec(),
+            sign: sign.map(Into::into),
+            reply: oneshot::channel().0,
+        };
+        let rings = [ring(&all[..1], Some("t1")), ring(&all[..1], None)];
+        assert_eq!(payloads(&rings), ["s,t1"]);
+        let many: Vec<Bell> = (0..5000).map(|n| Bell::Partition(Partition(n))).collect();
+        let payloads = payloads(&[ring(&many, None)]);
+        assert!(payloads.len() > 1 && payloads.iter().all(|it| it.len() < 8000));
+        let words: usize = payloads.iter().map(|it| it.split(',').count()).sum();
+        assert_eq!(words, many.len());
+    }
+}

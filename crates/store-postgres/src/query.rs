@@ -1,0 +1,345 @@
+//! Lists of runs, and the rows that derive from the log.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+use windlass_core::{Millis, RunId};
+use windlass_store::{
+    Damage, Error, Health, Partitions, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow,
+    TenantFilter,
+};
+
+use crate::append::{Parameter, row_arrays, upsert};
+use crate::codec::{
+    Columns as _, Moment, RUN_COLUMNS, labels_text, limit, numbers, run_row, tenant, text, uuid,
+};
+use crate::error::Fault;
+use crate::store::PostgresStore;
+
+const OPEN: &str = "e.status in ('Pending', 'Running', 'Paused')";
+
+const LOGGED: &str = "select run from head where $1::uuid is null or run > $1 \
+     order by run limit $2";
+const PREFIXED: &str = "select run from (select run from head where run between $1 and $2 \
+     union select id from workflow_executions where id between $1 and $2) r order by run limit $3";
+const DUE: &str = "select e.id, e.wake_at from workflow_executions e \
+     where e.status in ('Pending', 'Running', 'Paused') and e.asleep and not e.dead \
+     and e.wake_at is not null and e.wake_at <= $1 \
+     and ($2::int8 is null or (e.wake_at, e.id) > ($2, $3)) \
+     and ($4::int4[] is null or e.partition = any($4)) order by e.wake_at, e.id limit $5";
+const LINK_COLUMNS: &str = "select tenant_id, system_name, resource_type, resource_id, \
+     external_url, execution, action from workflow_resource_links";
+const REMOVE_LINKS: &str = "delete from workflow_resource_links where execution = $1";
+const ADD_LINK: &str = "insert into workflow_resource_links (tenant_id, execution, action, \
+     system_name, resource_type, resource_id, external_url, seq, ordinal) \
+     values ($1, $2, $3, $4, $5, $6, $7, 0, $8) on conflict do nothing";
+const HEALTH: &str = "select current_setting('server_version'), \
+     pg_size_pretty(pg_database_size(current_database())), \
+     (select count(*) from pg_stat_activity where datname = current_database()), \
+     coalesce((select extract(epoch from max(now() - xact_start))::int8 from pg_stat_activity \
+     where datname = current_database() and pid <> pg_backend_pid()), 0), \
+     current_setting('synchronous_commit')";
+
+fn link(row: &tokio_postgres::Row) -> Result<ResourceRow, Fault> {
+    Ok(ResourceRow {
+        tenant: row.tenant(0)?,
+        system: row.text(1)?,
+        kind: row.text(2)?,
+        id: row.text(3)?,
+        url: row.optional_text(4)?,
+        run: row.run(5)?,
+        node: row.text(6)?,
+    })
+}
+
+impl PostgresStore {
+    /// Rows of runs by a condition with these parameters.
+    pub(crate) fn runs_where(
+        &self,
+        rest: &str,
+        parameters: Vec<Parameter<'static>>,
+    ) -> Pending<'static, Result<Vec<RunRow>, Error>> {
+        let sql = format!("select {RUN_COLUMNS} from workflow_executions e where {rest}");
+        let inner = Arc::clone(&self.inner);
+        self.run_rows(async move {
+            let session = inner.session().await?;
+            let parameters: Vec<&(dyn ToSql + Sync)> = parameters
+                .iter()
+                .map(|it| &**it as &(dyn ToSql + Sync))
+                .collect();
+            session.rows(&sql, &parameters).await
+        })
+    }
+}
+
+/// The condition of a filter, without its cursor's page size.
+fn condition(filter: &RunFilter) -> (String, Vec<Parameter<'static>>) {
+    let mut conditions = vec!["true".to_owned()];
+    let mut parameters: Vec<Parameter<'static>> = Vec::new();
+    let mut add = |text: &str, value: Parameter<'static>| {
+        parameters.push(value);
+        conditions.push(text.replace('?', &format!("${}", parameters.len())));
+    };
+    if let TenantFilter::Only(one) = &filter.tenant {
+        add(
+            "e.tenant_id = ?",
+            Box::new(tenant(one.as_deref()).into_owned()),
+        );
+    }
+    if let Some(workflow) = &filter.workflow {
+        add("e.workflow = ?", Box::new(text(workflow).into_owned()));
+    }
+    if !filter.statuses.is_empty() {
+        let statuses = filter.statuses.iter().map(|status| status.as_str());
+        add(
+            "e.status = any(?)",
+            Box::new(statuses.collect::<Vec<&str>>()),
+        );
+    }
+    if let Some(labels) = labels_text(&filter.labels) {
+        let condition = "e.labels is not null and e.labels @> ?::text::jsonb";
+        add(condition, Box::new(labels));
+    }
+    if let Some(parent) = filter.parent {
+        add("e.parent = ?", Box::new(uuid(parent)));
+    }
+    if let Some(since) = filter.since {
+        add("e.created_at >= ?", Box::new(Moment(since)));
+    }
+    if let Some(before) = filter.before {
+        add("e.id < ?", Box::new(uuid(before)));
+    }
+    (conditions.join(" and "), parameters)
+}
+
+/// The first and the last id that begin with these digits; `None` if no id does.
+fn bounds(prefix: &str) -> Option<(Uuid, Uuid)> {
+    let digits = prefix.replace('-', "");
+    let hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if digits.len() > 32 || !hexadecimal {
+        return None;
+    }
+    let low = Uuid::parse_str(&format!("{digits:0<32}")).ok()?;
+    let high = Uuid::parse_str(&format!("{digits:f<32}")).ok()?;
+    Some((low, high))
+}
+
+impl Queries for PostgresStore {
+    fn damaged_rows(&self) -> Vec<Damage> {
+        self.damaged()
+    }
+
+    fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>> {
+        self.call(move |session| async move {
+            let sql = format!("select {RUN_COLUMNS} from workflow_executions e where e.id = $1");
+            let row = session.first(&sql, &[&uuid(run)]).await?;
+            row.as_ref().map(run_row).transpose()
+        })
+    }
+
+    fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>> {
+        let page = filter.page();
+        let (condition, parameters) = condition(filter);
+        let sql = format!(
+            "select {RUN_COLUMNS} from workflow_executions e where {condition} \
+             order by e.id desc limit {}",
+            limit(page.saturating_add(1))
+        );
+        let inner = Arc::clone(&self.inner);
+        self.task(async move {
+            let session = inner.session().await?;
+            let parameters: Vec<&(dyn ToSql + Sync)> = parameters
+                .iter()
+                .map(|it| &**it as &(dyn ToSql + Sync))
+                .collect();
+            let rows = session.rows(&sql, &parameters).await;
+            let mut rows = rows.map_err(Fault::into_error)?;
+            let more = rows.len() > page;
+            rows.truncate(page);
+            let last = rows.last().and_then(|row| row.run(0).ok());
+            Ok(RunPage {
+                rows: inner.readable(&rows),
+                next: last.filter(|_| more),
+            })
+        })
+    }
+
+    fn runs_with_prefix(
+        &self,
+        prefix: &str,
+        count: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        let Some((low, high)) = bounds(prefix) else {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        };
+        self.call(move |session| async move {
+            let rows = session
+                .rows(PREFIXED, &[&low, &high, &limit(count)])
+                .await?;
+            rows.iter().map(|row| row.run(0)).collect()
+        })
+    }
+
+    fn unfinished(
+        &self,
+        after: Option<RunId>,
+        count: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        let rest = format!("{OPEN} and ($1::uuid is null or e.id > $1) order by e.id limit $2");
+        self.runs_where(
+            &rest,
+            vec![Box::new(after.map(uuid)), Box::new(limit(count))],
+        )
+    }
+
+    fn awake(&self, after: Option<RunId>, count: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        let rest = format!(
+            "{OPEN} and not e.asleep and ($1::uuid is null or e.id > $1) order by e.id limit $2"
+        );
+        self.runs_where(
+            &rest,
+            vec![Box::new(after.map(uuid)), Box::new(limit(count))],
+        )
+    }
+
+    fn due(
+        &self,
+        partitions: &Partitions,
+        after: Option<(Millis, RunId)>,
+        until: Millis,
+        count: usize,
+    ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>> {
+        let partitions = numbers(partitions);
+        self.call(move |session| async move {
+            let at = after.map(|(at, _)| at.0);
+            let run = after.map(|(_, run)| uuid(run));
+            let rows = session
+                .rows(DUE, &[&until.0, &at, &run, &partitions, &limit(count)])
+                .await?;
+            let due = rows
+                .iter()
+                .map(|row| Ok((row.run(0)?, Millis(row.try_get(1)?))));
+            due.collect()
+        })
+    }
+
+    fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        self.runs_where("e.parent = $1 order by e.id", vec![Box::new(uuid(parent))])
+    }
+
+    fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {
+        self.call(move |session| async move {
+            let sql = format!("{LINK_COLUMNS} where execution = $1 order by seq, ordinal");
+            let rows = session.rows(&sql, &[&uuid(run)]).await?;
+            rows.iter().map(link).collect()
+        })
+    }
+
+    fn resource(
+        &self,
+        owner: Option<&str>,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Pending<'_, Result<Option<ResourceRow>, Error>> {
+        let owner = tenant(owner).into_owned();
+        let [system, kind, id] = [system, kind, id].map(|it| text(it).into_owned());
+        self.call(move |session| async move {
+            let sql = format!(
+                "{LINK_COLUMNS} where tenant_id = $1 and system_name = $2 and resource_type = $3 \
+                 and resource_id = $4"
+            );
+            let row = session.first(&sql, &[&owner, &system, &kind, &id]).await?;
+            row.as_ref().map(link).transpose()
+        })
+    }
+
+    fn replace_rows(
+        &self,
+        rows: Vec<(RunRow, Vec<ResourceRow>)>,
+    ) -> Pending<'_, Result<(), Error>> {
+        self.call(move |mut session| async move {
+            let work = session.transaction().await?;
+            for (row, links) in &rows {
+                work.execute(REMOVE_LINKS, &[&uuid(row.run)]).await?;
+                for (ordinal, link) in (0i32..).zip(links) {
+                    let owner = tenant(link.tenant.as_deref());
+                    let url = link.url.as_deref().map(text);
+                    let [node, system, kind, id] =
+                        [&link.node, &link.system, &link.kind, &link.id].map(|it| text(it));
+                    let run = uuid(link.run);
+                    work.execute(
+                        ADD_LINK,
+                        &[&owner, &run, &node, &system, &kind, &id, &url, &ordinal],
+                    )
+                    .await?;
+                }
+                let mut parameters = row_arrays(std::iter::once((0, row, false)));
+                parameters.push(Box::new(uuid(row.run)));
+                let parameters: Vec<&(dyn ToSql + Sync)> = parameters
+                    .iter()
+                    .map(|it| &**it as &(dyn ToSql + Sync))
+                    .collect();
+                work.execute(&replace(), &parameters).await?;
+            }
+            work.commit().await
+        })
+    }
+
+    fn logged_runs(
+        &self,
+        after: Option<RunId>,
+        count: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        self.call(move |session| async move {
+            let after = after.map(uuid);
+            let rows = session.rows(LOGGED, &[&after, &limit(count)]).await?;
+            rows.iter().map(|row| row.run(0)).collect()
+        })
+    }
+
+    fn health(&self) -> Pending<'_, Result<Health, Error>> {
+        let (address, schema) = (self.inner.access.address.clone(), self.inner.opened.version);
+        self.call(move |session| async move {
+            let row = session.first(HEALTH, &[]).await?;
+            let row = row.ok_or_else(|| crate::codec::unreadable("the state of the server"))?;
+            let fact = |name: &str, value: String| (name.to_owned(), value);
+            Ok(Health {
+                facts: vec![
+                    fact("store", "postgres".into()),
+                    fact("address", address),
+                    fact("server", row.try_get(0)?),
+                    fact("size", row.try_get(1)?),
+                    fact("connections", row.try_get::<_, i64>(2)?.to_string()),
+                    fact(
+                        "oldest transaction (s)",
+                        row.try_get::<_, i64>(3)?.to_string(),
+                    ),
+                    fact("synchronous_commit", row.try_get(4)?),
+                    fact("schema version", schema.to_string()),
+                ],
+            })
+        })
+    }
+}
+
+/// Writes one row from arrays of length one; the mark of the dead comes from the head.
+fn replace() -> String {
+    let (arrays, names) = crate::append::row_table();
+    let columns = names.iter().skip(1).map(|name| match *name {
+        "labels" => "r.labels::jsonb".to_owned(),
+        "owns_request" => "exists (select from claim k where k.namespace = 'request' \
+             and k.key = r.tenant_id || chr(10) || r.workflow || chr(10) || r.workflow_request_id \
+             and substring(k.value from 1 for 36) = convert_to($21::uuid::text, 'UTF8'))"
+            .to_owned(),
+        name => format!("r.{name}"),
+    });
+    let columns: Vec<String> = columns.collect();
+    let names = names.join(", ");
+    upsert(&format!(
+        "select $21::uuid, coalesce((select dead from head where run = $21::uuid), false), {} \
+         from unnest({arrays}) as r({names})",
+        columns.join(", ")
+    ))
+}

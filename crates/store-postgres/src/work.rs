@@ -1,0 +1,399 @@
+//! The work queue: an unlogged table, so a crash of the server empties it, which the contract
+//! allows. Workers skip what other workers are taking. An item is leased while it has a lease
+//! that has not run out, by the database's clock.
+
+use windlass_store::{
+    Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull, WorkItem, WorkKey,
+    WorkLease, WorkQueue,
+};
+
+use crate::codec::{Columns as _, limit, signed, tenant, text, uuid};
+use crate::error::Fault;
+use crate::store::{PostgresStore, Session};
+
+/// Whether the lease of `w` runs.
+const HELD: &str = "(w.lease is not null and case when w.session is null \
+     then w.until_ms > clock_ms() \
+     else exists (select from session s where s.id = w.session and s.until_ms > clock_ms()) end)";
+
+const KEY: &str = "w.run = $1 and w.instance = $2 and w.attempt = $3 and w.tenant_id = $4";
+
+/// Whether a worker can do `w`.
+const FITS: &str = "w.tenant_id = $1 and w.action = any($2) and w.requires <@ $3 and not w.stop";
+
+fn push() -> String {
+    let over = HELD.replace("w.", "work.");
+    format!(
+        "insert into work (run, instance, attempt, tenant_id, action, requires, priority, age, \
+         payload) select i.run, i.instance, i.attempt, i.tenant_id, i.action, \
+         array(select jsonb_array_elements_text(i.requires::jsonb)), i.priority, \
+         nextval('work_age'), i.payload \
+         from (select * from unnest($1::uuid[], $2::int8[], $3::int8[], $4::text[], $5::text[], \
+         $6::text[], $7::int2[], $8::bytea[]) with ordinality \
+         as t(run, instance, attempt, tenant_id, action, requires, priority, payload, n) \
+         order by n) i \
+         on conflict (run, instance, attempt) do update set tenant_id = excluded.tenant_id, \
+         action = excluded.action, requires = excluded.requires, priority = excluded.priority, \
+         age = excluded.age, payload = excluded.payload, deliveries = 0, stop = false, \
+         lease = null, worker = null, session = null, term_ms = null, until_ms = null \
+         where work.stop and not {over}"
+    )
+}
+
+/// Leases what fits: what waits, what a lapsed lease set free, and what the worker lost.
+fn pull() -> String {
+    let columns = "w.run, w.instance, w.attempt, w.priority, w.age, octet_length(w.payload) size";
+    let order = "order by w.priority desc, w.age limit $4 for update skip locked";
+    format!(
+        "with c as materialized (\
+         select * from (select {columns} from work w where {FITS} and w.lease is null {order}) a \
+         union all \
+         select * from (select {columns} from work w where {FITS} and w.lease is not null \
+         and (not {HELD} or ($9 and w.worker = $6 and not (w.run, w.instance, w.attempt) in \
+         (select * from unnest($10::uuid[], $11::int8[], $12::int8[])))) {order}) b), \
+         s as (select *, sum(size) over o as total, row_number() over o as n from c \
+         window o as (order by priority desc, age)), \
+         t as (select * from s where n <= $4 and (n = 1 or total <= $5)) \
+         update work w set lease = nextval('work_lease'), worker = $6, session = $7, \
+         term_ms = $8, until_ms = clock_ms() + $8, deliveries = w.deliveries + 1 from t \
+         where w.run = t.run and w.instance = t.instance and w.attempt = t.attempt \
+         and ($7::int8 is null or exists (select from session s \
+         where s.id = $7 and s.until_ms > clock_ms())) \
+         returning w.run, w.instance, w.attempt, w.tenant_id, w.action, w.requires, w.priority, \
+         w.payload, w.lease, w.deliveries, w.age"
+    )
+}
+
+fn known() -> String {
+    format!(
+        "select i.n, case when {HELD} then w.lease end, w.worker, w.stop \
+         from unnest($1::uuid[], $2::int8[], $3::int8[]) with ordinality \
+         as i(run, instance, attempt, n) \
+         join work w on w.run = i.run and w.instance = i.instance and w.attempt = i.attempt \
+         where not w.stop or {HELD} order by i.n"
+    )
+}
+
+/// What became of an item whose lease did not hold.
+fn remains() -> String {
+    format!("select 1 from work w where {KEY} and (not w.stop or {HELD})")
+}
+
+fn on_lease(change: &str) -> String {
+    format!("{change} where {KEY} and w.lease = $5 and {HELD} returning w.stop")
+}
+
+fn resume() -> String {
+    format!(
+        "update work w set lease = nextval('work_lease'), worker = $5, session = $6, \
+         term_ms = $7, until_ms = clock_ms() + $7, deliveries = w.deliveries + 1 \
+         where {KEY} and not {HELD} and not w.stop returning w.lease"
+    )
+}
+
+const STOP_REST: &str = "update work w set stop = true from \
+     unnest($1::uuid[], $2::int8[], $3::int8[]) as i(run, instance, attempt) \
+     where w.run = i.run and w.instance = i.instance and w.attempt = i.attempt";
+const STOP_WAITING: &str = "delete from work w using \
+     unnest($1::uuid[], $2::int8[], $3::int8[]) as i(run, instance, attempt) \
+     where w.run = i.run and w.instance = i.instance and w.attempt = i.attempt \
+     and w.lease is null";
+const WITHDRAW: &str = "delete from work w using \
+     unnest($1::uuid[], $2::int8[], $3::int8[]) as i(run, instance, attempt) \
+     where w.run = i.run and w.instance = i.instance and w.attempt = i.attempt";
+
+/// Items that were to stop and whose lease ran out: no worker gets them again.
+fn sweep() -> String {
+    format!("delete from work w where w.stop and not {HELD}")
+}
+
+/// A term as columns: session, milliseconds.
+fn term(term: LeaseTerm) -> (Option<i64>, Option<i64>) {
+    match term {
+        LeaseTerm::Millis(millis) => (None, Some(signed(millis.min(315_360_000_000)))),
+        LeaseTerm::Session(session) => (Some(signed(session.0)), None),
+    }
+}
+
+/// Keys as three arrays.
+struct Keys {
+    runs: Vec<uuid::Uuid>,
+    instances: Vec<i64>,
+    attempts: Vec<i64>,
+}
+
+impl Keys {
+    fn of(keys: &[WorkKey]) -> Self {
+        Self {
+            runs: keys.iter().map(|key| uuid(key.run)).collect(),
+            instances: keys.iter().map(|key| key.instance.into()).collect(),
+            attempts: keys.iter().map(|key| key.attempt.into()).collect(),
+        }
+    }
+}
+
+/// An item of a tenant.
+struct Item {
+    run: uuid::Uuid,
+    instance: i64,
+    attempt: i64,
+    tenant: String,
+}
+
+impl Item {
+    fn of(owner: Option<&str>, key: WorkKey) -> Self {
+        Self {
+            run: uuid(key.run),
+            instance: key.instance.into(),
+            attempt: key.attempt.into(),
+            tenant: tenant(owner).into_owned(),
+        }
+    }
+
+    /// Does something to the item if the lease is the current one.
+    async fn under(
+        &self,
+        session: &Session,
+        lease: WorkLease,
+        sql: &str,
+    ) -> Result<LeaseAnswer, Fault> {
+        let number = signed(lease.0);
+        let key = (&self.run, &self.instance, &self.attempt, &self.tenant);
+        let done = session
+            .first(sql, &[key.0, key.1, key.2, key.3, &number])
+            .await?;
+        if let Some(row) = done {
+            let stop = row.try_get(0)?;
+            return Ok(LeaseAnswer::Held { stop });
+        }
+        let remains = session
+            .first(&remains(), &[key.0, key.1, key.2, key.3])
+            .await?;
+        Ok(match remains {
+            Some(_) => LeaseAnswer::Lost,
+            None => LeaseAnswer::Unknown,
+        })
+    }
+}
+
+fn small(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn leased(row: &tokio_postgres::Row) -> Result<LeasedItem, Fault> {
+    let requires: Vec<&str> = row.try_get(5)?;
+    Ok(LeasedItem {
+        item: WorkItem {
+            key: WorkKey {
+                run: row.run(0)?,
+                instance: small(row.try_get(1)?),
+                attempt: small(row.try_get(2)?),
+            },
+            tenant: row.tenant(3)?,
+            action: row.text(4)?,
+            requires: requires.into_iter().map(crate::codec::plain).collect(),
+            priority: u8::try_from(row.try_get::<_, i16>(6)?).unwrap_or_default(),
+            payload: row.try_get(7)?,
+        },
+        lease: WorkLease(row.number(8)?),
+        deliveries: small(row.try_get(9)?),
+    })
+}
+
+impl WorkQueue for PostgresStore {
+    fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
+        let mut seen = std::collections::HashSet::new();
+        let items = items.into_iter().filter(|item| seen.insert(item.key));
+        let items: Vec<WorkItem> = items.collect();
+        self.call_again(move |session| {
+            let items = items.clone();
+            async move {
+                let keys: Vec<WorkKey> = items.iter().map(|item| item.key).collect();
+                let keys = Keys::of(&keys);
+                let owner = |item: &WorkItem| tenant(item.tenant.as_deref()).into_owned();
+                let owners: Vec<String> = items.iter().map(owner).collect();
+                let actions = items.iter().map(|item| text(&item.action).into_owned());
+                let actions: Vec<String> = actions.collect();
+                let labels = items.iter().map(|item| {
+                    let labels = item.requires.iter().map(|label| text(label).into_owned());
+                    serde_json::Value::from(labels.collect::<Vec<String>>()).to_string()
+                });
+                let labels: Vec<String> = labels.collect();
+                let priorities: Vec<i16> = items.iter().map(|it| it.priority.into()).collect();
+                let payloads: Vec<&[u8]> = items.iter().map(|it| &it.payload[..]).collect();
+                session
+                    .execute(
+                        &push(),
+                        &[
+                            &keys.runs,
+                            &keys.instances,
+                            &keys.attempts,
+                            &owners,
+                            &actions,
+                            &labels,
+                            &priorities,
+                            &payloads,
+                        ],
+                    )
+                    .await?;
+                Ok(())
+            }
+        })
+    }
+
+    fn pull(&self, pull: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>> {
+        self.call(move |session| async move {
+            let owner = tenant(pull.tenant.as_deref()).into_owned();
+            let stored = |words: &[Box<str>]| -> Vec<String> {
+                words.iter().map(|word| text(word).into_owned()).collect()
+            };
+            let (actions, labels) = (stored(&pull.actions), stored(&pull.labels));
+            let (lease_session, millis) = term(pull.term);
+            let worker = text(&pull.worker).into_owned();
+            let named = pull.holding.is_some();
+            let holding = Keys::of(pull.holding.as_deref().unwrap_or_default());
+            let rows = session
+                .rows(
+                    &self::pull(),
+                    &[
+                        &owner,
+                        &actions,
+                        &labels,
+                        &limit(pull.slots),
+                        &limit(pull.max_bytes),
+                        &worker,
+                        &lease_session,
+                        &millis,
+                        &named,
+                        &holding.runs,
+                        &holding.instances,
+                        &holding.attempts,
+                    ],
+                )
+                .await?;
+            if rows.is_empty() {
+                session.execute(&sweep(), &[]).await?;
+            }
+            let mut items = Vec::with_capacity(rows.len());
+            for row in &rows {
+                items.push((row.try_get::<_, i64>(10)?, leased(row)?));
+            }
+            items.sort_by_key(|(age, it)| (std::cmp::Reverse(it.item.priority), *age));
+            Ok(items.into_iter().map(|(_, item)| item).collect())
+        })
+    }
+
+    fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
+        let asked = keys.to_vec();
+        self.call(move |session| async move {
+            let keys = Keys::of(&asked);
+            let rows = session
+                .rows(&known(), &[&keys.runs, &keys.instances, &keys.attempts])
+                .await?;
+            let mut found = Vec::with_capacity(rows.len());
+            for row in rows {
+                let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).ok();
+                let Some(&key) = place.and_then(|place| asked.get(place)) else {
+                    continue;
+                };
+                let lease: Option<i64> = row.try_get(1)?;
+                let state = match lease {
+                    None => ItemState::Waiting,
+                    Some(lease) => ItemState::Leased {
+                        worker: row.optional_text(2)?.unwrap_or_default(),
+                        lease: WorkLease(crate::codec::unsigned(lease)),
+                    },
+                };
+                found.push((key, state));
+            }
+            Ok(found)
+        })
+    }
+
+    fn renew_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        let item = Item::of(tenant, key);
+        let sql = on_lease("update work w set until_ms = clock_ms() + w.term_ms");
+        self.call(move |session| async move { item.under(&session, lease, &sql).await })
+    }
+
+    fn complete(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        let item = Item::of(tenant, key);
+        let sql = on_lease("delete from work w");
+        self.call(move |session| async move { item.under(&session, lease, &sql).await })
+    }
+
+    fn return_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        let item = Item::of(tenant, key);
+        let sql = on_lease(
+            "update work w set lease = null, worker = null, session = null, term_ms = null, \
+             until_ms = null",
+        );
+        self.call(move |session| async move { item.under(&session, lease, &sql).await })
+    }
+
+    fn resume_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        worker: &str,
+        lease_term: LeaseTerm,
+    ) -> Pending<'_, Result<Option<WorkLease>, Error>> {
+        let item = Item::of(tenant, key);
+        let worker = text(worker).into_owned();
+        let (lease_session, millis) = term(lease_term);
+        self.call(move |session| async move {
+            let row = session
+                .first(
+                    &resume(),
+                    &[
+                        &item.run,
+                        &item.instance,
+                        &item.attempt,
+                        &item.tenant,
+                        &worker,
+                        &lease_session,
+                        &millis,
+                    ],
+                )
+                .await?;
+            row.map(|row| Ok(WorkLease(row.number(0)?))).transpose()
+        })
+    }
+
+    fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>> {
+        let keys = Keys::of(keys);
+        self.call(move |session| async move {
+            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+                [&keys.runs, &keys.instances, &keys.attempts];
+            // What a worker takes or returns meanwhile is marked too.
+            session.execute(STOP_WAITING, &parameters).await?;
+            session.execute(STOP_REST, &parameters).await?;
+            Ok(())
+        })
+    }
+
+    fn withdraw(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>> {
+        let keys = Keys::of(keys);
+        self.call(move |session| async move {
+            let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+                [&keys.runs, &keys.instances, &keys.attempts];
+            session.execute(WITHDRAW, &parameters).await?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Starts a PostgreSQL server in a scratch folder and stops it when no process uses it any more.
+# usage: serve.sh FOLDER PROGRAMS PORT
+#
+# A user of the server holds a shared lock on FOLDER/users.lock; the system takes it back when
+# the process ends, however it ends. FOLDER/start.lock is held by a process that starts, joins or
+# ends the server.
+set -u
+folder=$1
+programs=$2
+port=$3
+data=$folder/data
+
+# PostgreSQL refuses to run as root.
+as=""
+if [ "$(id -u)" = 0 ]; then
+    user=nobody
+    id postgres >/dev/null 2>&1 && user=postgres
+    chown "$user" "$folder"
+    as="setpriv --reuid=$user --regid=$(id -g "$user") --clear-groups --reset-env"
+fi
+
+cd "$folder" || exit 1
+rm -rf "$data"
+$as "$programs/initdb" -D "$data" -U windlass -A trust -E UTF8 --locale=C --no-sync || exit 1
+# Without a crash of the machine nothing is lost: scratch data needs no sync.
+$as "$programs/postgres" -D "$data" -p "$port" -k "$folder" -c listen_addresses=127.0.0.1 \
+    -c fsync=off -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB \
+    -c max_wal_size=512MB -c autovacuum_naptime=5s -c log_min_messages=warning &
+server=$!
+trap 'kill -QUIT $server 2>/dev/null; rm -rf "$data"' EXIT
+
+while kill -0 $server 2>/dev/null; do
+    flock --exclusive "$folder/users.lock" true
+    sleep 3
+    exec 8>>"$folder/start.lock"
+    flock 8
+    if flock --exclusive --nonblock "$folder/users.lock" true; then
+        rm -f "$folder/port"
+        kill -INT $server
+        wait $server
+        exit 0
+    fi
+    exec 8>&-
+done
+rm -f "$folder/port"
