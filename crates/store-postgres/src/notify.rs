@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::{AsyncMessage, Client};
@@ -55,6 +55,8 @@ pub(crate) struct Bells {
 struct Tower {
     state: Mutex<Ears>,
     wanted: Notify,
+    /// Whether the connection listens now.
+    listens: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -104,7 +106,11 @@ impl Bells {
             let (begin, begun) = oneshot::channel();
             self.tower.ears().signs.insert(sign.clone(), begin);
             self.tower.wanted.notify_one();
+            let mut listens = self.tower.listens.subscribe();
             let heard = async {
+                // What is sent before that would not come back.
+                let ready = listens.wait_for(|listens| *listens).await;
+                drop(ready.map_err(|_| closed())?);
                 self.send(Vec::new(), Some(sign.clone())).await?;
                 begun.await.map_err(|_| closed())
             };
@@ -267,6 +273,7 @@ async fn listen(access: Access, channel: String, tower: Arc<Tower>) {
             Ok(()) => Error::Unavailable("the connection for notifications was closed".into()),
             Err(error) => error,
         };
+        tower.listens.send_replace(false);
         tower.each(|ear| ear.missed(&lost));
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);
@@ -298,9 +305,10 @@ async fn hear_all(
         let begun = client.batch_execute(&sql).await;
         begun.map_err(|error| from_postgres(&error))?;
         *wait = FIRST_WAIT;
-        // Those who listened over an earlier connection may have missed something.
+        // Listeners of an earlier connection may have missed something.
         let again = Error::Unavailable("notifications were interrupted".into());
         tower.each(|ear| ear.missed(&again));
+        tower.listens.send_replace(true);
         // The client keeps the connection open.
         std::future::pending::<Result<(), Error>>().await
     };

@@ -139,7 +139,10 @@ pub(crate) fn unpack(run: RunId, first: u64, body: &[u8]) -> Result<Vec<Record>,
         });
         rest = after;
     }
-    Ok(records)
+    match records.is_empty() {
+        true => Err(broken(first)),
+        false => Ok(records),
+    }
 }
 
 /// The size that the segment says it has, within reason.

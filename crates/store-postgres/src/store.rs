@@ -87,21 +87,28 @@ impl Drop for Threads {
 }
 
 impl PostgresStore {
-    /// Connects, makes or updates the schema, and starts the writers.
+    /// Connects, makes or updates the schema, and starts the writers. It blocks; see
+    /// [`PostgresStore::connect`].
     ///
     /// # Errors
     /// [`OpenError::Away`] if the database cannot be reached now, [`OpenError::Refused`] if what
     /// is there cannot be worked with; each says what to do.
     pub fn open(settings: &Settings) -> Result<Self, OpenError> {
+        windlass_store::block_on(Self::connect(settings))
+    }
+
+    /// The same for asynchronous callers, on any runtime.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`].
+    pub async fn connect(settings: &Settings) -> Result<Self, OpenError> {
         let threads = Threads::start()?;
-        let settings = settings.clone();
-        let opening = threads.spawn(open(settings));
+        let opening = threads.spawn(open(settings.clone()));
         let Some(opening) = opening else {
             return Err(OpenError::refused("no thread for the database"));
         };
-        let parts = windlass_store::block_on(opening);
-        let parts =
-            parts.map_err(|error| OpenError::refused(format!("opening broke: {error}")))??;
+        let broken = |error| OpenError::refused(format!("opening broke: {error}"));
+        let parts = opening.await.map_err(broken)??;
         Ok(Self {
             inner: Arc::new(Inner {
                 access: parts.access,

@@ -92,7 +92,7 @@ fn unusable(file: &Path, why: &str) -> OpenError {
     OpenError::refused(format!("the root certificates in {place}: {why}"))
 }
 
-/// Encrypts without asking who answers: what `sslmode=prefer` and `require` mean.
+/// Encrypts without checking the server: what `sslmode=prefer` and `require` mean.
 #[derive(Debug)]
 struct Unchecked(Arc<CryptoProvider>);
 
@@ -133,7 +133,7 @@ impl ServerCertVerifier for Unchecked {
     }
 }
 
-/// Checks who signed the certificate, and not for which host: what `verify-ca` means.
+/// Checks the authority of the certificate, and not the host that it names: what `verify-ca` means.
 #[derive(Debug)]
 struct AnyName(Arc<dyn ServerCertVerifier>);
 

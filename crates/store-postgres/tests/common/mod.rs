@@ -9,18 +9,18 @@ use windlass_store_postgres::{PostgresStore, Settings};
 use windlass_test_support::postgres::server;
 
 /// The settings of an empty schema.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings::parse(&server().fresh()).unwrap().pool(2)
 }
 
 /// A store in an empty schema.
-pub fn open() -> PostgresStore {
+pub(crate) fn open() -> PostgresStore {
     PostgresStore::open(&settings()).unwrap()
 }
 
 /// A store whose leases expire when the test says so: the second of the pair lets so many
 /// milliseconds pass.
-pub fn frozen() -> (PostgresStore, impl Fn(u64)) {
+pub(crate) fn frozen() -> (PostgresStore, impl Fn(u64)) {
     let url = server().fresh();
     let store = PostgresStore::open(&Settings::parse(&url).unwrap().pool(2)).unwrap();
     let schema = schema(&url).to_owned();
@@ -38,25 +38,17 @@ pub fn frozen() -> (PostgresStore, impl Fn(u64)) {
 }
 
 /// The schema that a URL names.
-pub fn schema(url: &str) -> &str {
+pub(crate) fn schema(url: &str) -> &str {
     url.split_once("schema=").unwrap().1
 }
 
-/// The URL without the schema, for a plain client.
-pub fn plain(url: &str) -> &str {
-    url.split_once("schema=")
-        .unwrap()
-        .0
-        .trim_end_matches(['?', '&'])
-}
-
 /// Runs statements on a connection of their own.
-pub fn sql(text: &str) {
+pub(crate) fn sql(text: &str) {
     with_client(async |client| client.batch_execute(text).await.unwrap());
 }
 
 /// The first column of the first row.
-pub fn value(text: &str) -> String {
+pub(crate) fn value(text: &str) -> String {
     with_client(async |client| {
         let rows = client.simple_query(text).await.unwrap();
         let row = rows.into_iter().find_map(|message| match message {

@@ -1,0 +1,150 @@
+//! Opening a schema: processes that start together take turns, and what cannot be worked with is
+//! refused with what to do.
+
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{schema, settings, sql, value};
+use windlass_store::conformance::{must_append, record, run_id};
+use windlass_store::{Error, Head, Leases as _, Log as _, Wait as _};
+use windlass_store_postgres::{OpenError, PostgresStore, Settings};
+use windlass_test_support::postgres::{Proxy, server};
+
+fn refusal(settings: &Settings) -> String {
+    match PostgresStore::open(settings) {
+        Err(OpenError::Refused(error)) => error.to_string(),
+        other => panic!("it must be refused for good, not {other:?}"),
+    }
+}
+
+#[test]
+fn processes_that_start_together_make_one_schema() {
+    let settings = settings();
+    let threads = (0..4u64).map(|n| {
+        let settings = settings.clone();
+        std::thread::spawn(move || {
+            let store = PostgresStore::open(&settings).unwrap();
+            must_append(&store, record(run_id(n), Head::NONE, 1, b"first"));
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let store = PostgresStore::open(&settings).unwrap();
+    for n in 0..4 {
+        assert_eq!(store.head(run_id(n)).wait().unwrap().sequence, 1);
+    }
+}
+
+#[test]
+fn the_number_of_partitions_is_fixed_by_the_first() {
+    let settings = settings();
+    let joined = |settings: &Settings| {
+        let store = PostgresStore::open(settings).unwrap();
+        store.join("a", 1000).wait().unwrap().partitions
+    };
+    assert_eq!(joined(&settings), 64);
+    assert_eq!(joined(&settings.clone().partitions(16)), 64);
+    assert_eq!(joined(&common::settings().partitions(16)), 16);
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let url = server().fresh();
+    let settings = Settings::parse(&url).unwrap();
+    PostgresStore::open(&settings).unwrap();
+    let schema = schema(&url);
+    sql(&format!(
+        "update {schema}.windlass_meta set value = '99' where key = 'version'"
+    ));
+    let refused = PostgresStore::open(&settings).unwrap_err();
+    assert!(
+        matches!(&refused, OpenError::Refused(Error::TooNew(_))),
+        "{refused:?}"
+    );
+    let text = refused.to_string();
+    assert!(
+        text.contains("99") && text.contains("newer program"),
+        "{text}"
+    );
+    sql(&format!(
+        "delete from {schema}.windlass_meta where key = 'version'"
+    ));
+    assert!(refusal(&settings).contains("without a version"));
+}
+
+#[test]
+fn a_schema_of_another_program_is_refused_and_an_empty_one_taken() {
+    let url = server().fresh();
+    let settings = Settings::parse(&url).unwrap();
+    let schema = schema(&url);
+    sql(&format!(
+        "create schema {schema}; create table {schema}.theirs (n int)"
+    ));
+    let text = refusal(&settings);
+    assert!(
+        text.contains("theirs") && text.contains("schema="),
+        "{text}"
+    );
+    let tables = "select count(*) from pg_tables where schemaname";
+    assert_eq!(
+        value(&format!("{tables} = '{schema}'")),
+        "1",
+        "nothing was changed"
+    );
+    sql(&format!("drop table {schema}.theirs"));
+    PostgresStore::open(&settings).unwrap();
+}
+
+#[test]
+fn another_cluster_is_refused() {
+    let settings = settings();
+    PostgresStore::open(&settings.clone().cluster("blue")).unwrap();
+    PostgresStore::open(&settings.clone().cluster("blue")).unwrap();
+    let text = refusal(&settings.cluster("green"));
+    assert!(text.contains("blue") && text.contains("green"), "{text}");
+}
+
+#[test]
+fn credentials_rights_and_databases_are_checked() {
+    let url = server().fresh();
+    let schema = schema(&url);
+    let with = |from: &str, to: &str| Settings::parse(&url.replacen(from, to, 1)).unwrap();
+    let text = refusal(&with("windlass@", "stranger@"));
+    assert!(
+        text.contains("stranger") && text.contains("check the user"),
+        "{text}"
+    );
+    let text = refusal(&with("/postgres", "/nowhere"));
+    assert!(
+        text.contains("nowhere") && text.contains("CREATE DATABASE"),
+        "{text}"
+    );
+    let role = format!("r_{schema}");
+    sql(&format!("create role {role} login"));
+    let text = refusal(&with("windlass@", &format!("{role}@")));
+    assert!(
+        text.contains("CREATE SCHEMA") && text.contains(&role),
+        "{text}"
+    );
+    // What the message says helps.
+    sql(&format!("create schema {schema} authorization {role}"));
+    PostgresStore::open(&with("windlass@", &format!("{role}@"))).unwrap();
+}
+
+#[test]
+fn a_database_that_is_away_is_worth_waiting_for() {
+    let proxy = Proxy::to(&server().address());
+    let settings = Settings::parse(&server().at(proxy.address())).unwrap();
+    proxy.refuse(true);
+    let away = PostgresStore::open(&settings).unwrap_err();
+    assert!(
+        matches!(away, OpenError::Away(Error::Unavailable(_))),
+        "{away:?}"
+    );
+    proxy.refuse(false);
+    PostgresStore::open(&settings).unwrap();
+}
