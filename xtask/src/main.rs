@@ -8,6 +8,7 @@ mod chaos;
 mod clients;
 mod fuzz;
 mod page;
+mod postgres;
 mod queue;
 mod test;
 mod tidy;
@@ -29,6 +30,7 @@ usage: cargo xtask <task>
                    real server: a release build, or the binary that is named
   page [BINARY]    the tests of the web page in Chromium, against the real server: a release
                    build, or the binary that is named
+  postgres         the tests of the PostgreSQL store alone, on a server of their own
   chaos [FAULT...] the fault tests at their full figures, all or those named, for
                    an hour or so; writes RELIABILITY.md
   fuzz [SECONDS] [NAME]
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         ["clients", binary] => root().and_then(|root| clients::run(&root, Some(binary.as_ref()))),
         ["page"] => root().and_then(|root| page::run(&root, None)),
         ["page", binary] => root().and_then(|root| page::run(&root, Some(binary.as_ref()))),
+        ["postgres"] => root().and_then(|root| postgres::run(&root)),
         ["chaos", ref faults @ ..] => root().and_then(|root| chaos::run(&root, faults)),
         ["fuzz", ref rest @ ..] if rest.len() <= 2 => root().and_then(|root| fuzz_for(&root, rest)),
         ["reliability"] => root().and_then(|root| chaos::write(&root)),

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{api, clients, page, tidy};
+use crate::{api, clients, page, postgres, tidy};
 
 /// One check: a heading and the arguments of cargo.
 struct Step {
@@ -46,7 +46,15 @@ const STEPS: &[Step] = &[
     },
     Step {
         heading: "tests",
-        arguments: &["nextest", "run", "--workspace", "--all-features"],
+        // The PostgreSQL store has a part of its own.
+        arguments: &[
+            "nextest",
+            "run",
+            "--workspace",
+            "--all-features",
+            "--exclude",
+            postgres::PACKAGE,
+        ],
         slow: false,
     },
     Step {
@@ -69,6 +77,7 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     for step in STEPS.iter().filter(|step| !(quick && step.slow)) {
         timed(step.heading, || cargo(root, step.arguments))?;
     }
+    timed("postgres", || postgres::run(root))?;
     if !quick {
         timed("api", || api::run(root, None))?;
         timed("clients", || clients::run(root, None))?;
