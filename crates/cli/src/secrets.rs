@@ -40,6 +40,7 @@ pub(crate) fn keys(settings: &Settings) -> Result<Arc<SecretKeys>, Failure> {
             failure.message.insert_str(0, &format!("{KEY}: "));
             failure
         })?,
+        (None, path) if settings.shared => SecretKeys::shared(path.clone()),
         (None, Some(path)) => SecretKeys::file(path),
         (None, None) => SecretKeys::file(settings.data_dir.join(KEY_FILE)),
     };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_engine::Backend;
 use windlass_service::RunQueries;
 use windlass_store_embedded::{EmbeddedStore, Options};
 
@@ -32,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) addresses: windlass_actions::Addresses,
     /// The key that seals secrets, if it is not in the data directory.
     pub(crate) sealing_key_file: Option<std::path::PathBuf>,
+    /// Whether several processes share the store.
+    pub(crate) shared: bool,
 }
 
 impl Settings {
@@ -51,6 +54,7 @@ impl Settings {
             http_allowed: config.http_allowed(),
             addresses: config.addresses(),
             sealing_key_file: config.value("sealing_key_file").map(Into::into),
+            shared: false,
         })
     }
 
@@ -88,6 +92,8 @@ pub(crate) struct Session {
 /// Where runs are kept.
 enum RunStorage {
     Directory(EmbeddedStore),
+    /// A database that several processes share.
+    Database,
     Server(Server),
 }
 
@@ -146,6 +152,18 @@ impl Session {
         })
     }
 
+    /// Works on a store that several processes share.
+    pub(crate) fn shared(settings: Settings, store: Arc<dyn Backend>) -> Self {
+        Self {
+            settings: Settings {
+                shared: true,
+                ..settings
+            },
+            place: RunStorage::Database,
+            queries: RunQueries::new(store),
+        }
+    }
+
     /// Who holds the data directory that is looked at, if it can be asked.
     pub(crate) fn holding_server(&self) -> Option<Server> {
         let RunStorage::Directory(directory) = &self.place else {
@@ -177,14 +195,27 @@ impl Session {
     pub(crate) fn directory(&self) -> Result<&EmbeddedStore, Failure> {
         match &self.place {
             RunStorage::Directory(directory) => Ok(directory),
+            RunStorage::Database => Err(Failure::new(
+                Exit::Usage,
+                "SERVER_UNSUPPORTED",
+                "this needs a data directory, and runs are kept in a database",
+            )),
             RunStorage::Server(server) => Err(unsupported("this", server)),
+        }
+    }
+
+    /// The data directory, if runs are kept in one.
+    pub(crate) fn embedded(&self) -> Option<&EmbeddedStore> {
+        match &self.place {
+            RunStorage::Directory(directory) => Some(directory),
+            RunStorage::Database | RunStorage::Server(_) => None,
         }
     }
 
     /// The server, if it is one.
     pub(crate) fn server(&self) -> Option<&Server> {
         match &self.place {
-            RunStorage::Directory(_) => None,
+            RunStorage::Directory(_) | RunStorage::Database => None,
             RunStorage::Server(server) => Some(server),
         }
     }

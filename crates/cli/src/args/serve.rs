@@ -8,9 +8,12 @@ pub(crate) struct Serve {
     /// Where to listen [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
-    /// The storage backend that keeps the runs
-    #[arg(long, value_enum, value_name = "BACKEND", default_value = "embedded")]
-    pub(crate) backend: Backend,
+    /// The storage backend that keeps the runs [default: embedded]
+    #[arg(long, value_enum, value_name = "BACKEND")]
+    pub(crate) backend: Option<Backend>,
+    /// The database of --backend postgres, as postgres://user@host/database
+    #[arg(long, value_name = "URL")]
+    pub(crate) postgres_url: Option<String>,
     /// The role of this process
     #[arg(long, value_enum, value_name = "ROLE", default_value = "all")]
     pub(crate) role: Vec<Role>,
@@ -51,6 +54,18 @@ pub(crate) struct Serve {
 pub(crate) enum Backend {
     /// A data directory of this process
     Embedded,
+    /// A PostgreSQL database that several processes share
+    Postgres,
+}
+
+impl Backend {
+    /// Its name in settings.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Postgres => "postgres",
+        }
+    }
 }
 
 /// The roles that a server process can have.

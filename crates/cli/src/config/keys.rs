@@ -75,6 +75,10 @@ pub(crate) enum Kind {
     Level,
     /// How it is logged.
     LogFormat,
+    /// A storage backend.
+    Backend,
+    /// A PostgreSQL database.
+    Database,
 }
 
 impl Kind {
@@ -168,6 +172,14 @@ impl Kind {
             Self::LogFormat => (
                 matches!(value, "auto" | "json" | "text"),
                 "auto, json or text",
+            ),
+            Self::Backend => (
+                matches!(value, "embedded" | "postgres"),
+                "embedded or postgres",
+            ),
+            Self::Database => (
+                windlass_store_postgres::Settings::parse(value).is_ok(),
+                "a database such as postgres://user@host:5432/database",
             ),
         };
         if fits { Ok(()) } else { Err(possible) }
@@ -267,6 +279,10 @@ pub(crate) const KEYS: &[SettingKey] = &[
     key("sealing_key_file", "WINDLASS_SEALING_KEY_FILE", None, Kind::Path, "the key that seals secrets; else secrets.key in the data directory"),
     key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),
     key("token", "WINDLASS_TOKEN", None, Kind::Text, "the token for it"),
+    key("backend", "WINDLASS_BACKEND", Some("embedded"), Kind::Backend, "the storage backend of the server: embedded or postgres"),
+    key("postgres_url", "WINDLASS_POSTGRES_URL", None, Kind::Database, "the database of the backend postgres"),
+    key("postgres_password_file", "WINDLASS_POSTGRES_PASSWORD_FILE", None, Kind::Path, "the file with the database's password, if the URL has none"),
+    key("postgres_schema", "WINDLASS_POSTGRES_SCHEMA", Some("windlass"), Kind::Text, "the schema that the tables are in"),
     key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),
     key("allow_host", "WINDLASS_ALLOW_HOST", None, Kind::Hosts, "names besides its own that a server without tokens answers to: name, name:port or *.name"),
     key("probe_listen", "WINDLASS_PROBE_LISTEN", None, Kind::Address, "where health and metrics are answered besides, on connections of their own, without TLS"),

@@ -71,13 +71,20 @@ pub struct SecretKeys {
 enum SealingKeySource {
     Given,
     File(PathBuf),
+    /// A file that several processes have copies of: it is read and never made here.
+    SharedFile(PathBuf),
+    /// Several processes need the same key, and none was given.
+    Unset,
 }
 
 impl fmt::Debug for SecretKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             SealingKeySource::Given => f.write_str("a key that was given"),
-            SealingKeySource::File(path) => write!(f, "the key in {}", path.display()),
+            SealingKeySource::File(path) | SealingKeySource::SharedFile(path) => {
+                write!(f, "the key in {}", path.display())
+            }
+            SealingKeySource::Unset => f.write_str("the key that all processes share"),
         }
     }
 }
@@ -109,6 +116,15 @@ impl SecretKeys {
         Self::at(SealingKeySource::File(path.into()), None)
     }
 
+    /// The key that the processes of a cluster share, in a file that exists on each machine, or
+    /// none. None of them makes it: each would make another.
+    pub fn shared(path: Option<PathBuf>) -> Self {
+        Self::at(
+            path.map_or(SealingKeySource::Unset, SealingKeySource::SharedFile),
+            None,
+        )
+    }
+
     /// While the caller holds this, no other task of the process changes what is sealed.
     pub async fn changing(&self) -> impl Drop + Send + '_ {
         self.changing.lock().await
@@ -132,8 +148,8 @@ impl SecretKeys {
     pub(super) fn existing(&self) -> Result<Option<Arc<Ring>>, Failure> {
         let path = match (self.known(), &self.place) {
             (Some(ring), _) => return Ok(Some(ring)),
-            (None, SealingKeySource::Given) => return Ok(None),
-            (None, SealingKeySource::File(path)) => path,
+            (None, SealingKeySource::Given | SealingKeySource::Unset) => return Ok(None),
+            (None, SealingKeySource::File(path) | SealingKeySource::SharedFile(path)) => path,
         };
         let text = match read(path) {
             Ok(text) => text,
@@ -160,7 +176,10 @@ impl SecretKeys {
                 Err(error) => return Err(unusable(path, &error)),
             }
         }
-        self.existing()?.ok_or_else(|| self.missing())
+        self.existing()?.ok_or_else(|| match &self.place {
+            SealingKeySource::SharedFile(_) | SealingKeySource::Unset => unshared(),
+            SealingKeySource::Given | SealingKeySource::File(_) => self.missing(),
+        })
     }
 
     /// A new key in front of the present one, unless keys are being changed already. What was
@@ -204,6 +223,15 @@ impl SecretKeys {
         Failure::new(FailureKind::SecretKeyUnusable, message)
             .hint("put the key back, or remove the secrets and set them anew")
     }
+}
+
+/// No process of a cluster makes the key.
+fn unshared() -> Failure {
+    let message = "the processes of this cluster have no key to seal secrets with";
+    Failure::new(FailureKind::SecretKeyUnusable, message).hint(
+        "give every process the same key in WINDLASS_SEALING_KEY or `sealing_key_file`; \
+         `head -c 32 /dev/urandom | base64` makes one",
+    )
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Failure {

@@ -1,6 +1,7 @@
-//! `windlass serve`: the HTTP API on a data directory, whose runs it carries on until it is
-//! told to stop.
+//! `windlass serve`: the HTTP API on a data directory or a database, whose runs it carries on
+//! until it is told to stop.
 
+mod backend;
 mod options;
 
 use std::sync::Arc;
@@ -43,16 +44,7 @@ pub(crate) fn run(
     arguments: &Serve,
 ) -> Result<Exit, Failure> {
     let options = Options::new(config, arguments)?;
-    let session = Session::act(settings.clone())?;
-    let directory = session.directory()?;
-    if !directory.is_holder() {
-        let holder = directory.holder();
-        let holder = holder.map_or("another process".to_owned(), |it| it.to_string());
-        let place = settings.data_dir.display();
-        let message = format!("the data directory {place} is in use by {holder}");
-        return Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
-            .hint("stop it, or name another with --data-dir"));
-    }
+    let session = backend::open(settings, options.database.as_ref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -64,7 +56,7 @@ pub(crate) fn run(
 
 async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen()?;
-    if let Some(tail) = session.directory()?.torn_tail() {
+    if let Some(tail) = session.embedded().and_then(EmbeddedStore::torn_tail) {
         session.settings.output.say(&tail.to_string());
     }
     // The actions of this program keep their series, whatever else definitions name.
@@ -94,9 +86,10 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     let figures = (&telemetry, server.metrics(), gate.metrics());
     let app = app(session, &engine, &options, (auth, &keys), figures)?;
     // Commands on the same data directory act through this process.
-    let directory = session.directory()?.directory();
     let owners = app.clone();
-    let socket = SocketHost::listen(directory, &engine, move || owners).ok();
+    let socket = session
+        .embedded()
+        .and_then(|store| SocketHost::listen(store.directory(), &engine, move || owners).ok());
     let recovery = engine.serve(options.serving.clone()).await?;
     tell_recovery(&recovery);
     app.resume_jobs().await?;
@@ -147,6 +140,10 @@ async fn engine(
         defaults: session.settings.defaults.clone(),
         ..windlass_engine::Options::default()
     };
+    if session.settings.shared {
+        settings.leases = Some(windlass_orchestrator::supervisor::LeaseOptions::default());
+        settings.worker_name = backend::process_name().into();
+    }
     if let Some(workers) = session.settings.workers {
         settings.workers = workers as usize;
     }
@@ -156,7 +153,9 @@ async fn engine(
     let backend: Arc<dyn Backend> = Arc::clone(&session.store);
     let registry = options.registry(&session.settings);
     let engine = Engine::new(backend, registry, settings).await;
-    session.directory()?.on_commit(telemetry.commits());
+    if let Some(directory) = session.embedded() {
+        directory.on_commit(telemetry.commits());
+    }
     let counted = engine.clone();
     telemetry.gauge(Gauge::QueueDepth, move || {
         counted.stats().wait().map_or(0, |stats| stats.queued)
@@ -207,14 +206,14 @@ fn app(
         limits,
     )
     .with_auth(auth);
-    let directory: EmbeddedStore = session.directory()?.clone();
     let registry = options.registry(&session.settings);
     Ok(App::new(
         engine.clone(),
         AppOptions {
-            backup: Some(Arc::new(move |file: &std::path::Path| {
-                directory.backup(file, &mut |_, _| {})
-            })),
+            backup: session.embedded().cloned().map(|directory| {
+                let backup = move |file: &std::path::Path| directory.backup(file, &mut |_, _| {});
+                Arc::new(backup) as _
+            }),
             probes,
             actions: listing::actions(&registry).into(),
             secrets: Arc::clone(keys),

@@ -35,6 +35,8 @@ pub(super) struct Options {
     /// What health and metrics need.
     pub(super) probing: Access,
     pub(super) event_fanout: Arc<EventFanout>,
+    /// The database, if runs are kept in one that several processes share.
+    pub(super) database: Option<windlass_store_postgres::Settings>,
     keys: Option<JwtOptions>,
     allow_exec: bool,
 }
@@ -46,6 +48,8 @@ impl Options {
         let listed = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
         let config = config.clone().with([
             ("listen", arguments.listen.clone()),
+            ("backend", arguments.backend.map(|it| it.name().to_owned())),
+            ("postgres_url", arguments.postgres_url.clone()),
             ("probe_listen", arguments.probe_listen.clone()),
             ("insecure", on(arguments.insecure)),
             ("allow_host", listed(&arguments.allow_host)),
@@ -71,6 +75,7 @@ impl Options {
                 false => Access::public(),
             },
             event_fanout: Arc::default(),
+            database: database(&config)?,
             keys: keys(&config),
             allow_exec: config.is_on("allow_exec"),
         };
@@ -107,6 +112,31 @@ impl Options {
             ..action_options(settings)
         })
     }
+}
+
+/// The database of the backend `postgres`.
+fn database(config: &Config) -> Result<Option<windlass_store_postgres::Settings>, Failure> {
+    if config.value("backend") != Some("postgres") {
+        return Ok(None);
+    }
+    let invalid = |message: String| Failure::new(Exit::Usage, "SETTING_INVALID", message);
+    let Some(url) = config.value("postgres_url") else {
+        let message = "--backend postgres needs a database".to_owned();
+        return Err(invalid(message)
+            .hint("name it with --postgres-url or WINDLASS_POSTGRES_URL, as postgres://user@host/database"));
+    };
+    let database = windlass_store_postgres::Settings::parse(url)
+        .map_err(|error| invalid(format!("postgres_url: {error}")))?;
+    let database = match config.value("postgres_schema") {
+        None => database,
+        Some(schema) => database
+            .schema(schema)
+            .map_err(|error| invalid(format!("postgres_schema: {error}")))?,
+    };
+    Ok(Some(match config.value("postgres_password_file") {
+        None => database,
+        Some(file) => database.password(windlass_store_postgres::Password::File(file.into())),
+    }))
 }
 
 fn server(config: &Config) -> Result<ServerOptions, Failure> {
