@@ -28,6 +28,7 @@ fn runs_begin_stop_and_end() {
     check(r#"{"Recovered":{}}"#);
     check(r#"{"Recovered":{"after":"stop"}}"#);
     check(r#"{"Recovered":{"after":"requeue"}}"#);
+    check(r#"{"Recovered":{"grace":{"nodes":["a"],"deadline":7}}}"#);
     check(r#"{"Finished":{"status":"Succeeded","output":{"inline":{"x": 1.0}}}}"#);
     check(r#"{"Finished":{"status":"Failed","error":{"code":"C","message":"m","nodes":["a"]}}}"#);
     check(r#"{"Finished":{"status":"Cancelled"}}"#);
