@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_service::launch::{REQUEST_ID_BYTES, is_request_id};
 
-pub(crate) use serve::Serve;
+pub(crate) use serve::{Dev, Serve};
 
 /// Durable DAG workflows: describe a process as a graph, and it runs to its end.
 #[derive(Debug, Parser)]
@@ -141,8 +141,10 @@ pub(crate) enum Command {
     Hooks(hooks::Hooks),
     /// List, set, pause or remove schedules: times at which a server starts runs
     Schedules(Schedules),
-    /// Serve the HTTP API, and carry runs on until told to stop
+    /// Serve the HTTP API and the web page, and carry runs on until told to stop
     Serve(Serve),
+    /// Serve them for development: opens the page in a browser
+    Dev(Dev),
     /// Make a token for development, signed with a key from a file
     Token(Token),
     /// Check the installation, and say what to do about each finding

@@ -49,6 +49,19 @@ pub(crate) struct Serve {
     pub(crate) allow_exec: bool,
 }
 
+/// `windlass dev`
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    #[command(flatten)]
+    pub(crate) serve: Serve,
+    /// Start four runs to explore: done, failed, waiting for approval, in progress
+    #[arg(long)]
+    pub(crate) demo: bool,
+    /// Do not open the page in a browser
+    #[arg(long)]
+    pub(crate) no_open: bool,
+}
+
 /// The storage backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {

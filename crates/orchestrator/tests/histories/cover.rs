@@ -213,7 +213,7 @@ impl Found {
                 self.when(started.undo, "an attempt to undo that a worker still has");
             }
             Event::IterationEnded { result, .. } => self.variant(result),
-            Event::Recovered { after } => self.variant(after),
+            Event::Recovered { after, .. } => self.variant(after),
             Event::Stopping(stopping) => {
                 self.variant(&stopping.cause);
                 let scope = stopping.scope.is_some();

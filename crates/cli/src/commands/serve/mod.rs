@@ -2,6 +2,8 @@
 //! until it is told to stop.
 
 mod backend;
+mod browser;
+mod demo;
 mod options;
 
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use windlass_service::secrets::SecretKeys;
 use windlass_store_embedded::EmbeddedStore;
 use windlass_telemetry::{Gauge, HttpExchange, Telemetry, say};
 
-use crate::args::Serve;
+use crate::args::{Dev, Serve};
 use crate::config::Config;
 use crate::event_fanout::EventFanout;
 use crate::exit::{Exit, Failure};
@@ -37,11 +39,38 @@ trait Figures: Fn() -> String + Send + Sync + 'static {}
 
 impl<F: Fn() -> String + Send + Sync + 'static> Figures for F {}
 
+/// What `windlass dev` does besides serving.
+#[derive(Clone, Copy, Default)]
+struct Development {
+    /// Whether runs to explore are started.
+    demo: bool,
+    /// Whether the page is opened in a browser.
+    open: bool,
+}
+
 /// Serves until told to stop.
 pub(crate) fn run(
     settings: &Settings,
     config: &Config,
     arguments: &Serve,
+) -> Result<Exit, Failure> {
+    start(settings, config, arguments, Development::default())
+}
+
+/// Serves for development until told to stop.
+pub(crate) fn dev(settings: &Settings, config: &Config, arguments: &Dev) -> Result<Exit, Failure> {
+    let development = Development {
+        demo: arguments.demo,
+        open: !arguments.no_open,
+    };
+    start(settings, config, &arguments.serve, development)
+}
+
+fn start(
+    settings: &Settings,
+    config: &Config,
+    arguments: &Serve,
+    development: Development,
 ) -> Result<Exit, Failure> {
     let options = Options::new(config, arguments)?;
     let session = backend::open(settings, options.database.as_ref())?;
@@ -49,12 +78,16 @@ pub(crate) fn run(
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Storage, "RUNTIME_FAILED", error))?;
-    let result = runtime.block_on(serve(&session, options));
+    let result = runtime.block_on(serve(&session, options, development));
     runtime.shutdown_timeout(LAST_WORDS);
     result
 }
 
-async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure> {
+async fn serve(
+    session: &Session,
+    mut options: Options,
+    development: Development,
+) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen()?;
     if let Some(tail) = session.embedded().and_then(EmbeddedStore::torn_tail) {
         session.settings.output.say(&tail.to_string());
@@ -94,7 +127,16 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     tell_recovery(&recovery);
     app.resume_jobs().await?;
     let router = routes(gate, options.probing).build(app, HeadLimits::default());
-    announce(session, &options, &server)?;
+    if development.demo
+        && let Err(failure) = demo::start(&engine).await
+    {
+        let message = format!("the demo did not start: {}", failure.message);
+        session.settings.output.say(&message);
+    }
+    let url = announce(session, &options, &server)?;
+    if development.open {
+        browser::open(&session.settings.output, &url);
+    }
     let shutdown = CancellationToken::new();
     let address = server.local_addr();
     say::server_started(address);
@@ -262,7 +304,7 @@ fn tell_recovery(recovery: &Recovery) {
 }
 
 /// Says where the server listens, for people and for programs.
-fn announce(session: &Session, options: &Options, server: &Server) -> Result<(), Failure> {
+fn announce(session: &Session, options: &Options, server: &Server) -> Result<String, Failure> {
     let scheme = match options.server.tls {
         Some(_) => "https",
         None => "http",
@@ -279,12 +321,14 @@ fn announce(session: &Session, options: &Options, server: &Server) -> Result<(),
         }
         // On one line, so that the program that started this process knows when it has read all
         // of it.
-        return output.data(&said.to_string());
+        output.data(&said.to_string())?;
+        return Ok(url);
     }
     output.line(&format!("listening on {url}"))?;
     if let Some(probes) = probes {
         output.say(&format!("health and metrics are also at {probes}"));
     }
+    output.say(&format!("the page is at {url}/"));
     output.say(&format!("the API is described at {url}/api/docs"));
-    Ok(())
+    Ok(url)
 }
