@@ -146,8 +146,8 @@ pub(crate) fn scan_through<E: From<LoadError>>(
             }
             let transition = codec::decode(&record.bytes)
                 .map_err(|error| unreadable(id, sequence, error.to_string()))?;
-            let events = transition.events.iter().take(wanted);
-            events.into_iter().try_for_each(&mut visit)?;
+            let mut events = transition.events.iter().take(wanted);
+            events.try_for_each(&mut visit)?;
         }
     }
     Ok(())

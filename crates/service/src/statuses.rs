@@ -63,7 +63,7 @@ impl LoopStatus {
     }
 }
 
-/// How a run stands that was read this far. There is a state.
+/// How a run stands, as far as it was read; none before anything was read.
 pub fn of(progress: &Progress) -> Option<Statuses> {
     progress
         .run()
