@@ -22,6 +22,8 @@ const LETTERS = 'PQRWSFKBC';
 /** Runs of more nodes, or with larger values, are read again without them. */
 const LARGE = 1500;
 const HEAVY = 1_000_000;
+/** Graphs of more nodes name those inside groups on demand. */
+const MANY = 20_000;
 
 /** The path of a node without its iterations. @param {string} path */
 export const basePath = (path) => path.replace(/\[\d+\]/g, '');
@@ -82,6 +84,7 @@ export class RunModel extends EventTarget {
     this.mark('layout');
     this.take(await this.fetchRun());
     if (!ended(this.exec.status) && this.at === null) this.listen();
+    if (packed.total <= MANY) await this.loadIds();
   }
 
   /** @returns {Promise<any>} */
@@ -92,9 +95,18 @@ export class RunModel extends EventTarget {
 
   /** @returns {Promise<any>} */
   fetchLayout() {
-    const query = new URLSearchParams({ ids: 'true' });
+    const query = new URLSearchParams();
     for (const path of this.open) query.append('open', path);
     return get(`${runPath(this.id)}/layout?${query}`, this.signal);
+  }
+
+  /** The paths of nodes inside groups: asked for when they are needed, since they can be many. */
+  async loadIds() {
+    const { scene } = this;
+    if (!scene || scene.packed.ids || !Object.keys(scene.packed.members).length) return;
+    const { ids } = await get(`${runPath(this.id)}/layout?ids=true`, this.signal);
+    scene.packed.ids = ids;
+    this.takeStatuses(await this.fetchStatuses());
   }
 
   /** A large run is read without its nodes: a node's panel asks for the one that is chosen. */
@@ -129,6 +141,7 @@ export class RunModel extends EventTarget {
     this.nodes = new Map([...this.nodes].filter(([path]) => path.includes('[')));
     this.numbers = new Map();
     for (let n = 0; n < statuses.nodes.length && n < paths.length; n++) {
+      if (paths[n] === undefined) continue;
       this.numbers.set(paths[n], n);
       const start = statuses.started[n];
       const took = statuses.took[n];

@@ -52,7 +52,7 @@ export class NodePanel extends HTMLElement {
     const instances = [...model.nodes.keys()].filter((other) => other !== path && basePath(other) === path);
     const box = model.scene?.byId.get(path);
     if (instances.length && !node) return this.drawMembers(model, path, instances);
-    if (model.scene && box !== undefined && model.scene.packed.nodes.count[box] > 1) return this.drawMembers(model, path, membersOf(model, model.scene, box));
+    if (model.scene && box !== undefined && model.scene.packed.nodes.count[box] > 1) return void this.drawGroup(model, path, box);
     if (first) loading(this);
     void this.load(model, path);
   }
@@ -121,6 +121,12 @@ export class NodePanel extends HTMLElement {
       fill(place, which.flatMap((/** @type {number} */ n) => inner.map((/** @type {any} */ body) => h('a', { class: 'chip mono', href: withParams({ node: `${path}[${n}]/${body.id}` }) }, `[${n}]/${body.id}`))));
     });
     return h('div', null, h('span', { class: 'bad' }, 'Failed iterations'), place);
+  }
+
+  /** @param {import('./model.js').RunModel} model @param {string} path @param {number} box */
+  async drawGroup(model, path, box) {
+    await model.loadIds().catch(() => {});
+    if (this.path === path && model.scene) this.drawMembers(model, path, membersOf(model, model.scene, box));
   }
 
   /** @param {import('./model.js').RunModel} model @param {string} path @param {string[]} members */

@@ -129,7 +129,7 @@ export class Timeline extends HTMLElement {
     const words = `${path}: ${node.status}, ${duration(bar.end - bar.start)}${bar.start - bar.from > 5 ? ` after ${duration(bar.start - bar.from)} in the queue` : ''}${node.attempts > 1 ? `, ${node.attempts} attempts` : ''}`;
     return h('div', { role: 'listitem', class: 'tl-row', style: { top: `${place * ROW}px` } },
       h('button', { type: 'button', class: `tl-pick${this.selected === path ? ' mine' : ''}`, title: words, 'aria-pressed': String(this.selected === path), on: { click: () => this.dispatchEvent(new CustomEvent('pick', { detail: path })) } },
-        h('span', { class: 'tl-name', style: { 'padding-left': `${bar.depth * 12}px` } }, icon(node.status), h('span', null, node.name ?? path), h('span', { class: 'offscreen' }, `, ${node.status}`)), track, h('span', { class: 'tl-time' }, duration(bar.end - bar.start))));
+        h('span', { class: 'tl-name', style: { 'padding-left': `${bar.depth * 12}px` } }, icon(node.status), h('span', null, bar.depth ? path.slice(path.indexOf('[')) : node.name ?? path), h('span', { class: 'offscreen' }, `, ${node.status}`)), track, h('span', { class: 'tl-time' }, duration(bar.end - bar.start))));
   }
 }
 

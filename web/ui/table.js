@@ -4,7 +4,7 @@ import { withParams } from '../lib/router.js';
 
 /** @param {string[]} names @param {import('../lib/dom.js').Child[][]} rows */
 export function table(names, rows) {
-  return h('div', { class: 'table-wrap' }, h('table', null, h('thead', null, h('tr', null, names.map((name) => h('th', null, name)))),
+  return h('div', { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, names.map((name) => h('th', null, name)))),
     h('tbody', null, rows.map((row) => h('tr', null, row.map((cell) => h('td', null, cell)))))));
 }
 

@@ -10,6 +10,7 @@ import { filterBar, listQuery } from './runs-filter.js';
 import { Strip } from './runs-strip.js';
 import { fold, rowsOf } from './runs-rows.js';
 import { openBulk } from './runs-bulk.js';
+import { guide } from './runs-guide.js';
 
 const PAGE = 100;
 
@@ -21,6 +22,7 @@ class Runs extends View {
     this.strip = new Strip();
     this.list = h('div', { class: 'runs', role: 'table', 'aria-label': 'Runs' });
     this.more = h('div', { class: 'buttons' });
+    this.guide = h('div');
     /** @type {any[]} */
     this.items = [];
     /** @type {string | null} */
@@ -40,7 +42,7 @@ class Runs extends View {
   /** @param {import('../lib/router.js').Route} now */
   start(now) {
     setTitle('Runs');
-    fill(this, h('div', { class: 'page runs-page' }, this.head, this.strip, this.bar, this.list, this.more));
+    fill(this, h('div', { class: 'page runs-page' }, this.head, this.guide, this.strip, this.bar, this.list, this.more));
     fill(this.head, h('h1', null, 'Runs'), h('span', { class: 'spacer' }),
       can('workflows:execute') ? button('Act on all that match', () => openBulk(listQuery(new URLSearchParams(location.search)))) : null,
       can('workflows:execute') ? h('a', { class: 'button primary', href: '/workflows' }, 'Start') : null);
@@ -97,6 +99,8 @@ class Runs extends View {
     if (key === this.drawn) return;
     this.drawn = key;
     this.strip.fallback(this.items);
+    const first = guide(this.items);
+    fill(this.guide, first);
     if (!this.items.length) {
       fill(this.list, params.size ? nothingFits() : nothingYet());
       fill(this.more);

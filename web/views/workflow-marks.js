@@ -32,7 +32,7 @@ export function statisticsMarks(scene, answer) {
 /** @param {any} answer */
 export function statisticsTable(answer) {
   const rows = nodeStatistics(answer).sort((a, b) => b.failures / Math.max(b.runs, 1) - a.failures / Math.max(a.runs, 1) || (b.p95 ?? 0) - (a.p95 ?? 0));
-  return h('div', { class: 'table-wrap' }, h('table', null,
+  return h('div', { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' }, h('table', null,
     h('thead', null, h('tr', null, h('th', null, 'Node'), ['Runs', 'Failures', 'Failure rate', 'p50', 'p95'].map((name) => h('th', { class: 'num' }, name)))),
     h('tbody', null, rows.slice(0, 1000).map((item) => h('tr', null, h('td', { class: 'mono' }, item.node), h('td', { class: 'num' }, number(item.runs)), h('td', { class: 'num' }, number(item.failures)),
       h('td', { class: `num ${item.failures ? 'bad' : ''}` }, rate(item.failures, item.runs)), h('td', { class: 'num' }, duration(item.p50)), h('td', { class: 'num' }, duration(item.p95)))))));

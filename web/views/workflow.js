@@ -154,7 +154,7 @@ class Workflow extends View {
       box.checked = value === chosen;
       return h('td', null, box);
     };
-    fill(place, h('div', { class: 'stack' }, h('div', { class: 'table-wrap' }, h('table', null,
+    fill(place, h('div', { class: 'stack' }, h('div', { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' }, h('table', null,
       h('thead', null, h('tr', null, ['From', 'To', 'Version', 'Published', 'Digest', ''].map((name) => h('th', null, name)))),
       h('tbody', null, this.versions.slice(0, 100).map((item) => h('tr', null, radio('from', item.version, from), radio('to', item.version, to), h('td', null, h('a', { href: `${location.pathname}?version=${item.version}` }, `Version ${item.version}`)), h('td', { class: 'muted' }, time(item.publishedAt)), h('td', { class: 'mono muted' }, item.digest.slice(0, 16)),
         h('td', null, h('a', { href: `/?workflow=${encodeURIComponent(now.id)}` }, 'runs'))))))), result));

@@ -75,7 +75,7 @@ class Workflows extends View {
         : empty('No workflows yet', 'Publish a definition; every publication with new content is a new version.', commandLine('windlass publish examples/diamond.json'), h('div', { class: 'buttons' }, h('a', { class: 'button primary', href: '/editor' }, 'Write one here'))));
       return;
     }
-    fill(this.list, h('div', { class: 'table-wrap' }, h('table', null,
+    fill(this.list, h('div', { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' }, h('table', null,
       h('thead', null, h('tr', null, ['Workflow', 'Version', 'Last runs', 'Changed', ''].map((name) => h('th', null, name)))),
       h('tbody', null, shown.slice(0, 500).map((item) => this.row(item)))), shown.length > 500 ? h('p', { class: 'loading muted' }, `${number(shown.length - 500)} more; look for a name`) : null));
   }
