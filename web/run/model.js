@@ -8,14 +8,9 @@ import { getToken } from '../lib/session.js';
 import { STATUSES } from '../graph/glyph.js';
 import { Scene } from '../graph/scene.js';
 import { makeMarks } from './marks.js';
+import { BECOMES, changeOf } from './change.js';
 
 /** @typedef {{ status: string, attempts: number, startedAt: string | null, endedAt: string | null, name?: string | null, kind?: string, actionType?: string | null, error?: any, child?: string, signal?: string, due?: string, iterations?: any, counts?: any, blockedBy?: string[], handled?: boolean | null }} NodeState */
-
-/** @type {Record<string, string>} */
-const BECOMES = {
-  NodeStarted: 'Running', NodeSucceeded: 'Succeeded', NodeFailed: 'Failed', NodeRetryScheduled: 'Waiting', NodeSkipped: 'Skipped',
-  NodeBlocked: 'Blocked', NodeCancelled: 'Cancelled', NodeWaiting: 'Waiting', NodeReattempted: 'Pending', NodeSetByHand: 'Succeeded',
-};
 
 /** The letters of statuses, in the order of STATUSES. */
 const LETTERS = 'PQRWSFKBC';
@@ -147,7 +142,7 @@ export class RunModel extends EventTarget {
       const took = statuses.took[n];
       const cycle = statuses.loops[n];
       const box = this.scene?.byId.get(paths[n]);
-      const label = box === undefined ? null : this.scene?.packed.nodes.label[box];
+      const label = box === undefined || (this.scene?.packed.nodes.count[box] ?? 1) > 1 ? null : this.scene?.packed.nodes.label[box];
       this.nodes.set(paths[n], {
         status: STATUSES[this.letters[n]], name: label, attempts: statuses.attempts[n] ?? (start >= 0 ? 1 : 0),
         startedAt: start >= 0 ? new Date(created + start).toISOString() : null, endedAt: took >= 0 ? new Date(created + start + took).toISOString() : null,
@@ -223,17 +218,8 @@ export class RunModel extends EventTarget {
 
   /** @param {any} event */
   change(event) {
-    const before = this.nodes.get(event.node);
-    if (before?.startedAt && event.kind === 'NodeStarted' && before.attempts > (event.attempt ?? 0)) return;
-    const status = BECOMES[event.kind];
-    /** @type {Partial<NodeState>} */
-    const change = { status };
-    if (event.attempt) change.attempts = event.attempt;
-    if (event.kind === 'NodeStarted' && (event.attempt ?? 1) === 1) change.startedAt = event.at;
-    if (['Succeeded', 'Failed', 'Cancelled', 'Skipped', 'Blocked'].includes(status)) change.endedAt = event.at;
-    if (event.data?.error) change.error = event.data.error;
-    if (event.data?.signal) change.signal = event.data.signal;
-    this.patch(event.node, change);
+    const change = changeOf(event, this.nodes.get(event.node));
+    if (change) this.patch(event.node, change);
   }
 
   /** @param {any} event */

@@ -22,6 +22,7 @@ export class NodePanel extends HTMLElement {
     /** @type {string | null} */
     this.path = null;
     this.shown = '';
+    this.single = false;
     this.asked = 0;
   }
 
@@ -32,10 +33,11 @@ export class NodePanel extends HTMLElement {
     model.addEventListener('run', () => this.refresh());
   }
 
-  /** @param {string | null} path */
-  select(path) {
-    if (path === this.path) return;
+  /** `single` means the first member of a group, not the group. @param {string | null} path @param {boolean} [single] */
+  select(path, single = false) {
+    if (path === this.path && single === this.single) return;
     this.path = path;
+    this.single = single;
     this.shown = '';
     this.refresh();
   }
@@ -52,7 +54,7 @@ export class NodePanel extends HTMLElement {
     const instances = [...model.nodes.keys()].filter((other) => other !== path && basePath(other) === path);
     const box = model.scene?.byId.get(path);
     if (instances.length && !node) return this.drawMembers(model, path, instances);
-    if (model.scene && box !== undefined && model.scene.packed.nodes.count[box] > 1) return void this.drawGroup(model, path, box);
+    if (model.scene && !this.single && box !== undefined && model.scene.packed.nodes.count[box] > 1) return void this.drawGroup(model, path, box);
     if (first) loading(this);
     void this.load(model, path);
   }
@@ -132,7 +134,7 @@ export class NodePanel extends HTMLElement {
   /** @param {import('./model.js').RunModel} model @param {string} path @param {string[]} members */
   drawMembers(model, path, members) {
     const inside = /** @type {[string, any][]} */ (members.map((member) => [member, model.nodes.get(member) ?? { status: 'Pending' }]));
-    fill(this, this.head(path, null), h('p', { class: 'muted' }, plural(members.length, 'instance')), memberList(inside));
+    fill(this, this.head(path, null), h('p', { class: 'muted' }, plural(members.length, 'node')), memberList(inside, path));
   }
 
   /** Nothing is chosen: the run itself. @param {import('./model.js').RunModel} model */
@@ -153,8 +155,8 @@ export class NodePanel extends HTMLElement {
   }
 }
 
-/** Failed ones first and all of them; then the others, bounded. @param {[string, any][]} members */
-function memberList(members) {
+/** Failed ones first and all of them; then the others, bounded. @param {[string, any][]} members @param {string} [group] */
+function memberList(members, group = '') {
   const rank = /** @type {Record<string, number>} */ ({ Failed: 0, Blocked: 2, Running: 1, Waiting: 1 });
   const sorted = [...members].sort(([a, x], [b, y]) => (rank[x.status] ?? 3) - (rank[y.status] ?? 3) || a.localeCompare(b, 'en', { numeric: true }));
   const failed = sorted.filter(([, node]) => node.status === 'Failed').length;
@@ -162,7 +164,7 @@ function memberList(members) {
   let shown = 0;
   const more = (/** @type {number} */ n) => {
     for (const [path, node] of sorted.slice(shown, shown + n)) {
-      list.append(h('li', null, icon(node.status), ' ', h('a', { class: 'mono', href: withParams({ node: path }) }, path), h('span', { class: 'muted' }, ` ${node.error?.code ?? node.status}`)));
+      list.append(h('li', null, icon(node.status), ' ', h('a', { class: 'mono', href: withParams({ node: path, single: path === group }) }, path), h('span', { class: 'muted' }, ` ${node.error?.code ?? node.status}`)));
     }
     shown += n;
     button.hidden = shown >= sorted.length;

@@ -88,7 +88,7 @@ class Run extends View {
       this.graph.setScene(model.scene, model.marks() ?? undefined);
       this.choose(new URLSearchParams(location.search));
     });
-    const pick = (/** @type {any} */ event) => setParams({ node: event.detail });
+    const pick = (/** @type {any} */ event) => setParams({ node: event.detail, single: null });
     for (const part of [this.graph, this.timeline, this.log]) part.addEventListener('pick', pick);
     this.graph.addEventListener('toggle', (/** @type {any} */ event) => {
       model.toggle(event.detail);
@@ -122,15 +122,26 @@ class Run extends View {
     this.graph?.select(this.drawnFor(base), true);
     this.timeline?.select(node);
     this.log?.select(node);
-    this.panel?.select(node);
+    this.panel?.select(node, params.has('single'));
   }
 
   /** The box that shows a node: its own, or the loop that holds it. @param {string | null} base */
   drawnFor(base) {
     const scene = this.model?.scene;
     let path = base;
-    while (path && scene && !scene.byId.has(path)) path = path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : null;
+    while (path && scene && !scene.byId.has(path)) path = path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : this.groupOf(path);
     return path;
+  }
+
+  /** The group that a node is drawn in. @param {string} path */
+  groupOf(path) {
+    const { scene, numbers } = this.model ?? {};
+    const number = numbers?.get(path);
+    if (!scene || number === undefined) return null;
+    for (const [box, parts] of Object.entries(scene.packed.members)) {
+      if (parts.some(([first, count, step]) => number >= first && (number - first) % step === 0 && (number - first) / step < count)) return scene.id(Number(box));
+    }
+    return null;
   }
 
   /** @param {RunModel} model */

@@ -1,0 +1,27 @@
+// What an event changes of a node.
+
+/** By kind of event, the status that its node has then. @type {Record<string, string>} */
+export const BECOMES = {
+  NodeStarted: 'Running', NodeSucceeded: 'Succeeded', NodeFailed: 'Failed', NodeRetryScheduled: 'Waiting', NodeSkipped: 'Skipped',
+  NodeBlocked: 'Blocked', NodeCancelled: 'Cancelled', NodeWaiting: 'Waiting', NodeReattempted: 'Pending', NodeSetByHand: 'Succeeded',
+};
+
+const FINAL = ['Succeeded', 'Failed', 'Cancelled', 'Skipped', 'Blocked'];
+
+/**
+ * What is different after an event, or null if it is older than what is known.
+ * @param {import('../types/api.js').EventShape} event @param {import('./model.js').NodeState | undefined} before
+ * @returns {Partial<import('./model.js').NodeState> | null}
+ */
+export function changeOf(event, before) {
+  if (before?.startedAt && event.kind === 'NodeStarted' && before.attempts > (event.attempt ?? 0)) return null;
+  const status = BECOMES[event.kind];
+  /** @type {Partial<import('./model.js').NodeState>} */
+  const change = { status };
+  if (event.attempt) change.attempts = event.attempt;
+  if (event.kind === 'NodeStarted' && (event.attempt ?? 1) === 1) change.startedAt = event.at;
+  if (FINAL.includes(status)) change.endedAt = event.at;
+  if (event.data?.error) change.error = event.data.error;
+  if (event.data?.signal) change.signal = event.data.signal;
+  return change;
+}
