@@ -20,6 +20,7 @@ const VIEWS = {
 
 const main = /** @type {HTMLElement} */ (document.getElementById('app'));
 let shown = '';
+let mounted = false;
 
 async function show() {
   const now = route();
@@ -41,8 +42,22 @@ async function show() {
   }
   setTitle(`${now.id || view.title}`);
   await view.load();
-  if (shown !== key) return;
-  fill(main, document.createElement(view.tag));
+  if (shown === key) mount(document.createElement(view.tag));
+}
+
+/** The server's HTML stays until the first view has its data. @param {HTMLElement} view */
+function mount(view) {
+  if (mounted || !main.childElementCount) return fill(main, view);
+  mounted = true;
+  view.classList.add('mounting');
+  const swap = () => {
+    if (!view.classList.contains('mounting')) return;
+    view.classList.remove('mounting');
+    if (view.isConnected) for (const other of [...main.childNodes]) if (other !== view) other.remove();
+  };
+  view.addEventListener('ready', swap, { once: true });
+  setTimeout(swap, 2000);
+  main.append(view);
 }
 
 startRouter();

@@ -36,6 +36,11 @@ export class View extends HTMLElement {
     return true;
   }
 
+  /** The first data is drawn. */
+  ready() {
+    this.dispatchEvent(new Event('ready'));
+  }
+
   /** @param {Route} _now */
   start(_now) {}
   /** @param {Route} _now */

@@ -262,7 +262,10 @@ export class RunModel extends EventTarget {
     if (this.at !== null || this.signal.aborted || !this.exec) return;
     try {
       const statuses = await this.fetchStatuses();
-      if (statuses.definition !== this.statuses.definition) this.scene = new Scene(await this.fetchLayout());
+      if (statuses.definition !== this.statuses.definition) {
+        this.scene = new Scene(await this.fetchLayout());
+        this.mark('layout');
+      }
       this.takeStatuses(statuses);
       this.take(await this.fetchRun());
       for (const event of this.liveEvents) if (event.position > statuses.sequence && event.node && BECOMES[event.kind]) this.change(event);

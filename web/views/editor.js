@@ -80,6 +80,7 @@ class Editor extends View {
       }
     }
     this.changed();
+    this.ready();
   }
 
   changed() {

@@ -71,6 +71,7 @@ class Operations extends View {
     try {
       const content = await tab.draw({ get, getIfAny, again: () => void this.draw(), params, signal: this.abort.signal });
       if (mine === this.asked) fill(this.content, content);
+      this.ready();
     } catch (error) {
       if (mine === this.asked && !this.abort.signal.aborted) fill(this.content, failure(error, () => this.draw()));
     }

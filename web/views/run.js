@@ -45,15 +45,17 @@ class Run extends View {
       const at = Number(now.params.get('at') ?? 0);
       if (at > 0) model.at = at;
       const { log, travel } = this.build(model);
+      model.addEventListener('run', () => this.ready(), { once: true });
       await model.load();
       setTitle(`${model.exec.status} · ${model.exec.workflowId}`);
-      model.addEventListener('run', () => (setTitle(`${model.exec.status} · ${model.exec.workflowId}`)));
+      model.addEventListener('run', () => setTitle(`${model.exec.status} · ${model.exec.workflowId}`));
       log.attach(model);
       this.choose(now.params);
       travel.attach(model, () => Math.max(log.total, model.position));
       void this.loadMedians(model);
     } catch (error) {
       if (this.abort.signal.aborted) return;
+      this.ready();
       fill(this, h('div', { class: 'page' }, failure(error, () => this.start({ ...now })), error instanceof ApiError && error.status === 404
         ? h('div', { class: 'empty' }, h('p', { class: 'muted' }, 'The run may have been removed by retention, or belongs to another tenant.'), commandLine('windlass runs --since 7d'), h('a', { href: '/' }, 'All runs')) : null));
     }

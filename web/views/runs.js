@@ -45,7 +45,7 @@ class Runs extends View {
     fill(this, h('div', { class: 'page runs-page' }, this.head, this.guide, this.strip, this.bar, this.list, this.more));
     fill(this.head, h('h1', null, 'Runs'), h('span', { class: 'spacer' }),
       can('workflows:execute') ? button('Act on all that match', () => openBulk(listQuery(new URLSearchParams(location.search)))) : null,
-      can('workflows:execute') ? h('a', { class: 'button primary', href: '/workflows' }, 'Start') : null);
+      can('workflows:execute') ? button('Start', () => navigate('/workflows'), 'primary') : null);
     loading(this.list);
     this.routed(now);
     this.repeat(pollMs, () => this.load(true));
@@ -86,6 +86,7 @@ class Runs extends View {
       this.items = items;
       this.next = next;
       this.draw();
+      this.ready();
       if (quiet) this.strip.refresh();
     } catch (error) {
       if (this.abort.signal.aborted || mine !== this.asked) return;

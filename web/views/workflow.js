@@ -56,6 +56,7 @@ class Workflow extends View {
         this.shown = key;
       }
       this.draw(now);
+      this.ready();
     } catch (error) {
       if (!this.abort.signal.aborted) fill(this, h('div', { class: 'page' }, failure(error, () => this.routed(now)), h('a', { href: '/workflows' }, 'All workflows')));
     }
@@ -84,7 +85,7 @@ class Workflow extends View {
         button('Definition', () => showWhole(`${now.id} version ${version}`, JSON.stringify(this.definition, null, 2))),
         can('workflows:manage') ? h('a', { class: 'button', href: `/editor?workflow=${encodeURIComponent(now.id)}&version=${version}` }, 'Edit') : null,
         can('workflows:manage') ? button('Disable', () => this.disable(now.id), 'danger') : null,
-        can('workflows:execute') ? h('a', { class: 'button primary', href: withParams({ tab: 'start' }) }, 'Start') : null),
+        can('workflows:execute') && tab !== 'start' ? button('Start', () => setParams({ tab: 'start' }), 'primary') : null),
       this.definition.description ? h('p', { class: 'muted' }, this.definition.description) : null,
       h('nav', { class: 'tabs', 'aria-label': 'Parts' }, tabs.map(([id, name]) => h('a', { href: withParams({ tab: id === 'graph' ? null : id }), 'aria-current': id === tab ? 'page' : null }, name))), content));
     if (tab === 'start' && can('workflows:execute')) fill(content, startForm(now.id, this.definition, version, newest));

@@ -3,9 +3,9 @@ import { fill, h, setTitle } from '../lib/dom.js';
 import { get, pollMs } from '../lib/api.js';
 import { View, empty, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
-import { withParams, workflowHref, runHref, setParams } from '../lib/router.js';
+import { navigate, runHref, setParams, withParams, workflowHref } from '../lib/router.js';
 import { icon } from '../lib/status.js';
-import { commandLine, time } from '../ui/bits.js';
+import { button, commandLine, time } from '../ui/bits.js';
 import { number } from '../lib/text.js';
 
 class Workflows extends View {
@@ -61,6 +61,7 @@ class Workflows extends View {
       }
       this.items = items;
       this.draw();
+      this.ready();
     } catch (error) {
       if (!this.abort.signal.aborted && !this.items.length) fill(this.list, failure(error, () => this.load()));
     }
@@ -89,7 +90,7 @@ class Workflows extends View {
       h('td', null, `v${item.version}`),
       h('td', null, h('span', { class: 'spark' }, runs.slice().reverse().map((run) => h('a', { href: runHref(run.executionId), title: `${run.status} ${run.createdAt}`, 'aria-label': `${run.status}, ${run.createdAt}` }, icon(run.status))), runs.length ? null : h('span', { class: 'muted' }, 'none lately'))),
       h('td', { class: 'muted' }, time(item.updatedAt)),
-      h('td', null, can('workflows:execute') && item.enabled ? h('a', { class: 'button small', href: `${workflowHref(item.workflowId)}?tab=start` }, 'Start') : null));
+      h('td', null, can('workflows:execute') && item.enabled ? button('Start', () => navigate(`${workflowHref(item.workflowId)}?tab=start`), 'small') : null));
   }
 }
 customElements.define('w-workflows', Workflows);
