@@ -44,7 +44,7 @@ export class Timeline extends HTMLElement {
   attach(model) {
     this.model = model;
     // Sorting thousands of bars in every frame would stop the graph.
-    const soon = throttle(250, () => this.update());
+    const soon = throttle(700, () => this.update());
     model.addEventListener('nodes', () => (this.bars.length < 300 ? this.update() : soon()));
     model.addEventListener('layout', () => this.update());
   }
