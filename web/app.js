@@ -37,7 +37,16 @@ async function show() {
   const view = VIEWS[now.name];
   if (!view) {
     setTitle('Not found');
-    fill(main, h('div', { class: 'page' }, h('h1', null, 'There is no such page'), h('p', null, h('code', null, now.id)), h('a', { href: '/' }, 'All runs')));
+    fill(
+      main,
+      h(
+        'div',
+        { class: 'page' },
+        h('h1', null, 'There is no such page'),
+        h('p', null, h('code', null, now.id)),
+        h('a', { href: '/' }, 'All runs'),
+      ),
+    );
     return;
   }
   setTitle(`${now.id || view.title}`);

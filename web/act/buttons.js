@@ -9,10 +9,23 @@ import { openCommand } from './dialog.js';
 export function actionButtons(model, path, node) {
   if (!can('workflows:execute')) return null;
   const about = node ? { ...node, inBody: path?.includes('/') } : null;
-  const fitting = COMMANDS.filter((command) => (path === null ? command.on !== 'node' : command.on !== 'run') && command.fits(model.exec, about));
+  const fitting = COMMANDS.filter(
+    (command) => (path === null ? command.on !== 'node' : command.on !== 'run') && command.fits(model.exec, about),
+  );
   if (!fitting.length) return null;
-  return h('div', { class: 'buttons actions' }, fitting.map((command, i) => {
-    const primary = i === 0 && (command.id === 'reattempt' || command.id === 'signal' || command.id === 'resume') && (path !== null || command.id !== 'signal');
-    return button(command.id === 'fork' && path !== null ? 'Fork from here' : command.name, () => openCommand(command, model, path, node), `${primary ? 'primary' : ''} ${command.danger ? 'danger' : ''} ${path === null ? '' : 'small'}`);
-  }));
+  return h(
+    'div',
+    { class: 'buttons actions' },
+    fitting.map((command, i) => {
+      const primary =
+        i === 0 &&
+        (command.id === 'reattempt' || command.id === 'signal' || command.id === 'resume') &&
+        (path !== null || command.id !== 'signal');
+      return button(
+        command.id === 'fork' && path !== null ? 'Fork from here' : command.name,
+        () => openCommand(command, model, path, node),
+        `${primary ? 'primary' : ''} ${command.danger ? 'danger' : ''} ${path === null ? '' : 'small'}`,
+      );
+    }),
+  );
 }

@@ -25,15 +25,24 @@ export async function openCommand(command, model, path, node) {
     else doIt.disabled = Boolean(problem);
     tryIt.disabled = Boolean(problem);
     fill(result, problem ? h('p', { class: 'bad' }, problem) : null);
-    fill(commands, commandLine(commandWords(command, model.id, values), 'CLI'), commandLine(curl('POST', `${runPath(model.id)}/${command.id}`, values), 'curl'));
+    fill(
+      commands,
+      commandLine(commandWords(command, model.id, values), 'CLI'),
+      commandLine(curl('POST', `${runPath(model.id)}/${command.id}`, values), 'curl'),
+    );
   };
   const fields = await fieldsOf(command, model, path, node, () => changed());
   const key = freshKey();
-  const form = h('form', { class: 'act', novalidate: true },
-    h('p', { class: 'muted' }, command.help), fields.map((field) => field.element),
+  const form = h(
+    'form',
+    { class: 'act', novalidate: true },
+    h('p', { class: 'muted' }, command.help),
+    fields.map((field) => field.element),
     h('div', { class: 'field' }, h('label', { for: 'act-reason' }, 'Reason'), reason),
-    result, h('details', null, h('summary', null, 'The same as a command'), commands),
-    h('div', { class: 'buttons' }, command.preview ? tryIt : null, doIt));
+    result,
+    h('details', null, h('summary', null, 'The same as a command'), commands),
+    h('div', { class: 'buttons' }, command.preview ? tryIt : null, doIt),
+  );
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     if (!doIt.disabled) void send(false);
@@ -66,7 +75,10 @@ export async function openCommand(command, model, path, node) {
     if (problem) return;
     doIt.disabled = tryIt.disabled = true;
     try {
-      const answer = await api('POST', `${runPath(model.id)}/${command.id}`, { body: dryRun ? { ...values, dryRun } : values, key: dryRun ? undefined : key });
+      const answer = await api('POST', `${runPath(model.id)}/${command.id}`, {
+        body: dryRun ? { ...values, dryRun } : values,
+        key: dryRun ? undefined : key,
+      });
       if (dryRun) fill(result, preview(answer, command));
       else {
         dialog.close();
@@ -91,13 +103,35 @@ function preview(answer, command) {
   const box = h('div', { class: 'preview', data: { preview: command.id } });
   if (again.length) box.append(h('strong', null, `Runs again: ${plural(again.length, 'node')}`), names(again));
   if (reused.length) box.append(h('strong', null, `Reused: ${plural(reused.length, 'result')}`), names(reused));
-  if (undone.length) box.append(h('strong', null, `Undone: ${plural(undone.length, 'node')}`), names(undone.map((/** @type {any} */ item) => (typeof item === 'string' ? item : item.node ?? JSON.stringify(item)))));
-  if (answer.compensated?.length) box.append(h('strong', null, 'Was undone already'), names(answer.compensated.map((/** @type {any} */ item) => item.node ?? JSON.stringify(item))));
-  if (!box.childElementCount) box.append(h('span', null, command.id === 'compensate' ? 'There is nothing to undo.' : `The server would accept it. The run is ${answer.status ?? 'unchanged'}.`));
+  if (undone.length)
+    box.append(
+      h('strong', null, `Undone: ${plural(undone.length, 'node')}`),
+      names(undone.map((/** @type {any} */ item) => (typeof item === 'string' ? item : (item.node ?? JSON.stringify(item))))),
+    );
+  if (answer.compensated?.length)
+    box.append(
+      h('strong', null, 'Was undone already'),
+      names(answer.compensated.map((/** @type {any} */ item) => item.node ?? JSON.stringify(item))),
+    );
+  if (!box.childElementCount)
+    box.append(
+      h(
+        'span',
+        null,
+        command.id === 'compensate'
+          ? 'There is nothing to undo.'
+          : `The server would accept it. The run is ${answer.status ?? 'unchanged'}.`,
+      ),
+    );
   return box;
 }
 
 /** @param {string[]} all */
 function names(all) {
-  return h('div', { class: 'list' }, all.slice(0, 60).map((name) => h('code', { class: 'chip' }, name)), all.length > 60 ? h('span', { class: 'muted' }, `and ${all.length - 60} more`) : null);
+  return h(
+    'div',
+    { class: 'list' },
+    all.slice(0, 60).map((name) => h('code', { class: 'chip' }, name)),
+    all.length > 60 ? h('span', { class: 'muted' }, `and ${all.length - 60} more`) : null,
+  );
 }

@@ -48,7 +48,10 @@ function compensation(model, changed) {
   if (model.exec.compensation !== 'incomplete') return [];
   const make = (/** @type {string} */ key, /** @type {string} */ words) => {
     const input = h('input', { type: 'text', id: `act-${key}`, placeholder: 'node, node …', on: { input: changed } });
-    return { element: h('div', { class: 'field' }, h('label', { for: `act-${key}` }, words), input), read: () => (input.value.trim() ? { [key]: input.value.split(/[\s,]+/).filter(Boolean) } : {}) };
+    return {
+      element: h('div', { class: 'field' }, h('label', { for: `act-${key}` }, words), input),
+      read: () => (input.value.trim() ? { [key]: input.value.split(/[\s,]+/).filter(Boolean) } : {}),
+    };
   };
   return [make('retry', 'Retry the compensation of'), make('skip', 'Leave out')];
 }
@@ -84,8 +87,18 @@ async function signal(model, path, node, changed) {
     changed();
   });
   draw();
-  const element = h('div', { class: 'field' }, h('label', { for: 'act-signal' }, 'Signal'), name,
-    h('datalist', { id: 'act-signals' }, waiting.map(([, n]) => h('option', { value: n.signal }))), place);
+  const element = h(
+    'div',
+    { class: 'field' },
+    h('label', { for: 'act-signal' }, 'Signal'),
+    name,
+    h(
+      'datalist',
+      { id: 'act-signals' },
+      waiting.map(([, n]) => h('option', { value: n.signal })),
+    ),
+    place,
+  );
   return {
     element,
     read: () => {
@@ -100,25 +113,56 @@ async function fork(model, path, changed) {
   const top = [...model.nodes.keys()].filter((other) => !other.includes('/'));
   const failed = model.exec.error?.nodes?.filter((/** @type {string} */ n) => !n.includes('/')) ?? [];
   const chosen = path ? [path.split('/')[0].replace(/\[\d+\]$/, '')] : failed.length ? failed : top.slice(0, 1);
-  const from = h('input', { type: 'text', id: 'act-from', value: chosen.join(', '), list: 'act-nodes', spellcheck: 'false', on: { input: changed } });
+  const from = h('input', {
+    type: 'text',
+    id: 'act-from',
+    value: chosen.join(', '),
+    list: 'act-nodes',
+    spellcheck: 'false',
+    on: { input: changed },
+  });
   const definition = await model.loadDefinition().catch(() => null);
-  const trigger = definition?.triggerSchema && isObject(model.exec.trigger)
-    ? schemaForm(definition.triggerSchema, model.exec.trigger, changed, 'Trigger') : jsonField('Trigger', model.exec.trigger, changed);
+  const trigger =
+    definition?.triggerSchema && isObject(model.exec.trigger)
+      ? schemaForm(definition.triggerSchema, model.exec.trigger, changed, 'Trigger')
+      : jsonField('Trigger', model.exec.trigger, changed);
   const vars = jsonField('Variables', definition?.vars ?? {}, changed);
-  const parameters = jsonField(`Parameters of ${chosen[0] ?? 'the node'}`, definedNode(definition, chosen[0] ?? '')?.parameters ?? {}, changed);
+  const parameters = jsonField(
+    `Parameters of ${chosen[0] ?? 'the node'}`,
+    definedNode(definition, chosen[0] ?? '')?.parameters ?? {},
+    changed,
+  );
   const before = JSON.stringify(parameters.read());
   const varsBefore = vars.read() ?? {};
   /** @type {Field[]} */
-  const fields = [{
-    element: h('div', { class: 'field' }, h('label', { for: 'act-from' }, 'From'), from, h('datalist', { id: 'act-nodes' }, top.map((id) => h('option', { value: id }))), h('span', { class: 'help' }, 'These nodes and everything after them run again. Several are separated by commas.')),
-    read: () => ({ from: from.value.split(/[\s,]+/).filter(Boolean) }),
-  }];
+  const fields = [
+    {
+      element: h(
+        'div',
+        { class: 'field' },
+        h('label', { for: 'act-from' }, 'From'),
+        from,
+        h(
+          'datalist',
+          { id: 'act-nodes' },
+          top.map((id) => h('option', { value: id })),
+        ),
+        h('span', { class: 'help' }, 'These nodes and everything after them run again. Several are separated by commas.'),
+      ),
+      read: () => ({ from: from.value.split(/[\s,]+/).filter(Boolean) }),
+    },
+  ];
   fields.push({
-    element: h('div', { class: 'field' }, trigger.element,
-      h('details', null, h('summary', null, 'Variables and parameters'), vars.element, parameters.element)),
+    element: h(
+      'div',
+      { class: 'field' },
+      trigger.element,
+      h('details', null, h('summary', null, 'Variables and parameters'), vars.element, parameters.element),
+    ),
     read: () => {
       const set = { ...differences('trigger', model.exec.trigger, trigger.read()), ...differences('vars', varsBefore, vars.read()) };
-      if (JSON.stringify(parameters.read()) !== before) Object.assign(set, differences(`nodes.${chosen[0]}.parameters`, JSON.parse(before), parameters.read()));
+      if (JSON.stringify(parameters.read()) !== before)
+        Object.assign(set, differences(`nodes.${chosen[0]}.parameters`, JSON.parse(before), parameters.read()));
       return Object.keys(set).length ? { set } : {};
     },
   });
@@ -137,8 +181,8 @@ export function differences(root, before, after) {
   /** @type {Record<string, any>} */
   const set = {};
   if (isObject(before) && isObject(after)) {
-    for (const key of Object.keys(after)) if (JSON.stringify(before[key]) !== JSON.stringify(after[key])) set[`${root}.${key}`] = after[key];
+    for (const key of Object.keys(after))
+      if (JSON.stringify(before[key]) !== JSON.stringify(after[key])) set[`${root}.${key}`] = after[key];
   } else if (isObject(after)) for (const key of Object.keys(after)) set[`${root}.${key}`] = after[key];
   return set;
 }
-

@@ -7,7 +7,14 @@ export class CodeElement extends HTMLElement {
   constructor() {
     super();
     this.className = 'code';
-    this.area = h('textarea', { spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', 'aria-label': 'Definition', 'aria-describedby': 'problems' });
+    this.area = h('textarea', {
+      spellcheck: 'false',
+      autocapitalize: 'off',
+      autocomplete: 'off',
+      wrap: 'off',
+      'aria-label': 'Definition',
+      'aria-describedby': 'problems',
+    });
     this.back = h('pre', { 'aria-hidden': 'true' });
     this.gutter = h('div', { class: 'gutter', 'aria-hidden': 'true' });
     this.list = h('ul', { class: 'complete', role: 'listbox', 'aria-label': 'Completions', hidden: true });
@@ -58,9 +65,13 @@ export class CodeElement extends HTMLElement {
   render() {
     fill(this.back, highlight(this.area.value, this.language, this.problems));
     const worst = new Map();
-    for (const problem of this.problems) if (worst.get(problem.line) !== 'bad') worst.set(problem.line, problem.severity === 'error' ? 'bad' : 'wait');
+    for (const problem of this.problems)
+      if (worst.get(problem.line) !== 'bad') worst.set(problem.line, problem.severity === 'error' ? 'bad' : 'wait');
     const count = Math.min(this.area.value.split('\n').length, 5000);
-    fill(this.gutter, Array.from({ length: count }, (_, i) => h('div', { class: worst.get(i + 1) ?? '' }, String(i + 1))));
+    fill(
+      this.gutter,
+      Array.from({ length: count }, (_, i) => h('div', { class: worst.get(i + 1) ?? '' }, String(i + 1))),
+    );
     this.sync();
   }
 
@@ -98,15 +109,34 @@ export class CodeElement extends HTMLElement {
     const before = this.area.value.slice(0, at).split('\n');
     const column = before.at(-1)?.length ?? 0;
     this.list.style.setProperty('top', `${Math.min(before.length * 20 + 10 - this.area.scrollTop, this.area.clientHeight - 120)}px`);
-    this.list.style.setProperty('left', `${Math.max(4, Math.min(column * 7.8 + 10 - this.area.scrollLeft, this.area.clientWidth - 240))}px`);
+    this.list.style.setProperty(
+      'left',
+      `${Math.max(4, Math.min(column * 7.8 + 10 - this.area.scrollLeft, this.area.clientWidth - 240))}px`,
+    );
   }
 
   drawList() {
-    fill(this.list, this.found.map((item, i) => h('li', { role: 'option', 'aria-selected': String(i === this.at), on: { mousedown: (/** @type {Event} */ event) => {
-      event.preventDefault();
-      this.at = i;
-      this.take();
-    } } }, item.label, item.help ? h('small', null, item.help.slice(0, 90)) : null)));
+    fill(
+      this.list,
+      this.found.map((item, i) =>
+        h(
+          'li',
+          {
+            role: 'option',
+            'aria-selected': String(i === this.at),
+            on: {
+              mousedown: (/** @type {Event} */ event) => {
+                event.preventDefault();
+                this.at = i;
+                this.take();
+              },
+            },
+          },
+          item.label,
+          item.help ? h('small', null, item.help.slice(0, 90)) : null,
+        ),
+      ),
+    );
   }
 
   take() {

@@ -9,7 +9,10 @@ let known = null;
 
 /** The schema comes from the API's own description. */
 export function knowledge() {
-  known ??= Promise.all([get('/api/openapi.json'), get('/api/v1/actions').catch(() => ({ items: [] }))]).then(([doc, actions]) => ({ schemas: doc.components?.schemas ?? {}, actions: actions.items }));
+  known ??= Promise.all([get('/api/openapi.json'), get('/api/v1/actions').catch(() => ({ items: [] }))]).then(([doc, actions]) => ({
+    schemas: doc.components?.schemas ?? {},
+    actions: actions.items,
+  }));
   return known;
 }
 
@@ -52,7 +55,12 @@ function jsonContext(before) {
     if (text[0] === '"') {
       if (!token[1]) {
         const top = stack.at(-1);
-        return { word: text.slice(1), key: wantsValue || top?.list ? key ?? top?.key ?? null : null, path: stack.flatMap((s) => (s.key ? [s.key] : [])), quote: '"' };
+        return {
+          word: text.slice(1),
+          key: wantsValue || top?.list ? (key ?? top?.key ?? null) : null,
+          path: stack.flatMap((s) => (s.key ? [s.key] : [])),
+          quote: '"',
+        };
       }
       if (!wantsValue) key = text.slice(1, -1);
     } else if (text === ':') wantsValue = true;
@@ -77,7 +85,11 @@ function resolved(schemas, schema, depth = 0) {
   const choice = schema.anyOf ?? schema.oneOf;
   if (choice) {
     const all = choice.map((/** @type {any} */ one) => resolved(schemas, one, depth + 1));
-    return all.find((/** @type {any} */ one) => one.properties) ?? { enum: all.flatMap((/** @type {any} */ one) => one.enum ?? (one.const !== undefined ? [one.const] : [])) };
+    return (
+      all.find((/** @type {any} */ one) => one.properties) ?? {
+        enum: all.flatMap((/** @type {any} */ one) => one.enum ?? (one.const !== undefined ? [one.const] : [])),
+      }
+    );
   }
   if (schema.type === 'array' || schema.items) return resolved(schemas, schema.items, depth + 1);
   return schema;
@@ -97,7 +109,12 @@ export async function proposals(text, at, language, draft) {
   }
   /** @type {Proposal[]} */
   let list;
-  const ids = () => /** @type {any[]} */ (draft?.nodes ?? []).map((node) => ({ label: String(node?.id ?? ''), insert: String(node?.id ?? ''), help: String(node?.actionType ?? '') }));
+  const ids = () =>
+    /** @type {any[]} */ (draft?.nodes ?? []).map((node) => ({
+      label: String(node?.id ?? ''),
+      insert: String(node?.id ?? ''),
+      help: String(node?.actionType ?? ''),
+    }));
   if (here.key === 'actionType') list = actions.map((action) => ({ label: action.name, insert: action.name, help: action.description }));
   else if (['targetNode', 'dependsOn', 'onFailure', 'startNode', 'default'].includes(here.key ?? '')) list = ids();
   else if (here.key) {
@@ -106,7 +123,9 @@ export async function proposals(text, at, language, draft) {
     list = choices.map((/** @type {any} */ choice) => ({ label: String(choice), insert: String(choice), help: '' }));
   } else {
     list = Object.entries(schema.properties ?? {}).map(([name, inner]) => ({
-      label: name, insert: language === 'yaml' ? `${name}: ` : `${name}": `, help: String(/** @type {any} */ (inner).description ?? '').split('\n')[0],
+      label: name,
+      insert: language === 'yaml' ? `${name}: ` : `${name}": `,
+      help: String(/** @type {any} */ (inner).description ?? '').split('\n')[0],
     }));
   }
   return { word: here.word, quote: here.quote, proposals: fit(list, here.word) };
@@ -115,12 +134,29 @@ export async function proposals(text, at, language, draft) {
 /** @param {{ word: string, path: string[], key: string | null, quote: string }} here @param {any[]} actions @param {any} _draft @param {any} none */
 function parametersOf(here, actions, _draft, none) {
   if (!here.path.includes('parameters') || here.key) return none;
-  const names = new Map(actions.flatMap((action) => Object.entries(action.parameters?.properties ?? {}).map(([name, schema]) => [name, String(/** @type {any} */ (schema)?.description ?? '')])));
-  return { word: here.word, quote: here.quote, proposals: fit([...names].map(([name, help]) => ({ label: name, insert: here.quote ? `${name}": ` : `${name}: `, help: help.split('\n')[0] })), here.word) };
+  const names = new Map(
+    actions.flatMap((action) =>
+      Object.entries(action.parameters?.properties ?? {}).map(([name, schema]) => [
+        name,
+        String(/** @type {any} */ (schema)?.description ?? ''),
+      ]),
+    ),
+  );
+  return {
+    word: here.word,
+    quote: here.quote,
+    proposals: fit(
+      [...names].map(([name, help]) => ({ label: name, insert: here.quote ? `${name}": ` : `${name}: `, help: help.split('\n')[0] })),
+      here.word,
+    ),
+  };
 }
 
 /** @param {Proposal[]} list @param {string} word */
 function fit(list, word) {
   const needle = word.toLowerCase();
-  return list.filter((item) => item.label.toLowerCase().includes(needle) && item.label !== word).sort((a, b) => Number(b.label.toLowerCase().startsWith(needle)) - Number(a.label.toLowerCase().startsWith(needle))).slice(0, 12);
+  return list
+    .filter((item) => item.label.toLowerCase().includes(needle) && item.label !== word)
+    .sort((a, b) => Number(b.label.toLowerCase().startsWith(needle)) - Number(a.label.toLowerCase().startsWith(needle)))
+    .slice(0, 12);
 }

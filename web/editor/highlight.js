@@ -37,7 +37,8 @@ function standIns(text) {
 function parts(line, language, marks) {
   if (line.length > 2000) return [document.createTextNode(standIns(line))];
   const kinds = new Array(line.length).fill('');
-  const set = (/** @type {number} */ from, /** @type {number} */ length, /** @type {string} */ kind) => kinds.fill(kind, from, Math.min(from + length, line.length));
+  const set = (/** @type {number} */ from, /** @type {number} */ length, /** @type {string} */ kind) =>
+    kinds.fill(kind, from, Math.min(from + length, line.length));
   for (const match of line.matchAll(TOKENS[language])) {
     if (language === 'json') {
       const kind = match[1] !== undefined ? (match[2] ? 'key' : 'str') : match[3] !== undefined ? 'num' : 'lit';
@@ -49,7 +50,12 @@ function parts(line, language, marks) {
   }
   for (const match of line.matchAll(/\{\{.*?\}\}/g)) set(match.index, match[0].length, 'tpl');
   const under = new Array(line.length).fill('');
-  for (const mark of marks) under.fill(mark.severity === 'error' ? 'bad' : 'warn', Math.max(0, mark.column - 1), Math.max(mark.column, mark.column - 1 + Math.max(mark.length, 1)));
+  for (const mark of marks)
+    under.fill(
+      mark.severity === 'error' ? 'bad' : 'warn',
+      Math.max(0, mark.column - 1),
+      Math.max(mark.column, mark.column - 1 + Math.max(mark.length, 1)),
+    );
   /** @type {Node[]} */
   const result = [];
   for (let from = 0; from < line.length;) {

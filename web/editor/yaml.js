@@ -42,7 +42,11 @@ function block(reader, indent, depth) {
 function sequence(reader, indent, depth) {
   /** @type {any[]} */
   const items = [];
-  for (let line = reader.lines[reader.at]; line && line.indent === indent && (line.text.startsWith('- ') || line.text === '-'); line = reader.lines[reader.at]) {
+  for (
+    let line = reader.lines[reader.at];
+    line && line.indent === indent && (line.text.startsWith('- ') || line.text === '-');
+    line = reader.lines[reader.at]
+  ) {
     const rest = line.text.slice(1).trimStart();
     if (!rest) {
       reader.at++;
@@ -79,7 +83,8 @@ function mapping(reader, indent, depth) {
       const words = [];
       while (reader.lines[reader.at]?.indent > indent) words.push(reader.lines[reader.at++].text);
       object[key] = words.join('\n');
-    } else if (next && (next.indent > indent || (next.indent === indent && next.text.startsWith('-')))) object[key] = block(reader, next.indent, depth + 1);
+    } else if (next && (next.indent > indent || (next.indent === indent && next.text.startsWith('-'))))
+      object[key] = block(reader, next.indent, depth + 1);
     else object[key] = null;
   }
   return object;
@@ -103,7 +108,7 @@ function closed(text) {
 function flow(f, depth) {
   skip(f);
   const open = f.text[f.at];
-  if (open !== '[' && open !== '{' || depth > 60) return scalar(word(f));
+  if ((open !== '[' && open !== '{') || depth > 60) return scalar(word(f));
   f.at++;
   /** @type {any} */
   const result = open === '[' ? [] : {};

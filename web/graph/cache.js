@@ -59,25 +59,43 @@ export class FarCache {
     const k = camera.scale / this.camera.scale;
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.clearRect(0, 0, how.width * how.ratio, how.height * how.ratio);
-    g.drawImage(this.whole, (this.camera.x - camera.x) * camera.scale * how.ratio, (this.camera.y - camera.y) * camera.scale * how.ratio, this.whole.width * k, this.whole.height * k);
+    g.drawImage(
+      this.whole,
+      (this.camera.x - camera.x) * camera.scale * how.ratio,
+      (this.camera.y - camera.y) * camera.scale * how.ratio,
+      this.whole.width * k,
+      this.whole.height * k,
+    );
     const chosen = how.selected >= 0 ? how.selected : how.hover;
     if (chosen < 0) return;
     g.strokeStyle = how.palette.accent;
     g.lineWidth = 2 * how.ratio;
     const at = (/** @type {number} */ v, /** @type {number} */ from) => (v - from) * camera.scale * how.ratio;
-    g.strokeRect(at(scene.x[chosen], camera.x) - 3, at(scene.y[chosen], camera.y) - 3, scene.w[chosen] * camera.scale * how.ratio + 6, scene.h[chosen] * camera.scale * how.ratio + 6);
+    g.strokeRect(
+      at(scene.x[chosen], camera.x) - 3,
+      at(scene.y[chosen], camera.y) - 3,
+      scene.w[chosen] * camera.scale * how.ratio + 6,
+      scene.h[chosen] * camera.scale * how.ratio + 6,
+    );
   }
 
   /** Whether all that is in view of the graph is in the picture. @param {import('./scene.js').Scene} scene @param {import('./paint.js').Camera} camera @param {any} how */
   covers(scene, camera, how) {
-    return Math.max(camera.x, 0) >= this.camera.x && Math.max(camera.y, 0) >= this.camera.y
-      && Math.min(camera.x + how.width / camera.scale, scene.width) <= this.camera.x + this.size.width / this.camera.scale
-      && Math.min(camera.y + how.height / camera.scale, scene.height) <= this.camera.y + this.size.height / this.camera.scale;
+    return (
+      Math.max(camera.x, 0) >= this.camera.x &&
+      Math.max(camera.y, 0) >= this.camera.y &&
+      Math.min(camera.x + how.width / camera.scale, scene.width) <= this.camera.x + this.size.width / this.camera.scale &&
+      Math.min(camera.y + how.height / camera.scale, scene.height) <= this.camera.y + this.size.height / this.camera.scale
+    );
   }
 
   /** @param {import('./scene.js').Scene} scene @param {import('./paint.js').Marks} marks @param {import('./paint.js').Camera} camera @param {any} how @param {string} key */
   repaintEdges(scene, marks, camera, how, key) {
-    this.camera = { x: camera.x - (how.width * MARGIN) / camera.scale, y: camera.y - (how.height * MARGIN) / camera.scale, scale: camera.scale };
+    this.camera = {
+      x: camera.x - (how.width * MARGIN) / camera.scale,
+      y: camera.y - (how.height * MARGIN) / camera.scale,
+      scale: camera.scale,
+    };
     this.size = { width: how.width * (1 + 2 * MARGIN), height: how.height * (1 + 2 * MARGIN) };
     for (const canvas of [this.edges, this.whole]) {
       canvas.width = Math.round(this.size.width * how.ratio);

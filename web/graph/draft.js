@@ -35,7 +35,8 @@ function edgesOf(nodes) {
   const edges = [];
   const add = (/** @type {any} */ from, /** @type {any} */ to, /** @type {string | undefined} */ when, label = '') => {
     const [a, b] = [places.get(from), places.get(to)];
-    if (a !== undefined && b !== undefined && a !== b) edges.push([a, b, when === 'failure' ? 1 : when === 'always' ? 2 : 0, String(label)]);
+    if (a !== undefined && b !== undefined && a !== b)
+      edges.push([a, b, when === 'failure' ? 1 : when === 'always' ? 2 : 0, String(label)]);
   };
   for (const node of nodes) {
     for (const edge of list(node?.edges)) add(node.id, edge?.targetNode, edge?.when, edge?.condition);
@@ -74,9 +75,15 @@ function layersOf(count, edges) {
 export function layoutDraft(definition, open = new Set()) {
   /** @type {import('./scene.js').Packed} */
   const packed = {
-    title: String(definition?.displayName ?? definition?.id ?? ''), width: 0, height: 0, total: 0, kinds: KINDS,
+    title: String(definition?.displayName ?? definition?.id ?? ''),
+    width: 0,
+    height: 0,
+    total: 0,
+    kinds: KINDS,
     nodes: { id: [], label: [], detail: [], kind: [], index: [], count: [], x: [], y: [], w: [], h: [], frame: [] },
-    edges: { from: [], to: [], kind: [], index: [], label: {}, via: {} }, frames: [], members: {},
+    edges: { from: [], to: [], kind: [], index: [], label: {}, via: {} },
+    frames: [],
+    members: {},
   };
   const size = place(packed, list(definition?.nodes).slice(0, 2000), '', 16, 16, -1, open);
   packed.width = size.width + 32;
@@ -97,10 +104,21 @@ function place(packed, nodes, inside, left, top, frame, open) {
   layers.forEach((layer, i) => (rows[layer] ??= []).push(i));
   const paths = nodes.map((node) => (inside ? `${inside}/${node?.id}` : String(node?.id)));
   const sizes = nodes.map((node, i) => {
-    const own = Math.min(300, Math.max(128, Math.max(String(node?.name ?? node?.id ?? '').length * 8, detailOf(node ?? {}).length * 6.5) + 56));
+    const own = Math.min(
+      300,
+      Math.max(128, Math.max(String(node?.name ?? node?.id ?? '').length * 8, detailOf(node ?? {}).length * 6.5) + 56),
+    );
     const body = bodyOf(node);
     if (!body || !open.has(paths[i])) return { w: own, h: HEIGHT };
-    const probe = place({ ...packed, nodes: clone(packed.nodes), edges: { from: [], to: [], kind: [], index: [], label: {}, via: {} }, frames: [] }, list(body.nodes), paths[i], 0, 0, 0, open);
+    const probe = place(
+      { ...packed, nodes: clone(packed.nodes), edges: { from: [], to: [], kind: [], index: [], label: {}, via: {} }, frames: [] },
+      list(body.nodes),
+      paths[i],
+      0,
+      0,
+      0,
+      open,
+    );
     return { w: Math.max(own, probe.width + 32), h: HEIGHT + probe.height + 16 };
   });
   order(rows, edges, layers);
@@ -165,10 +183,14 @@ function order(rows, edges, layers) {
   rows.forEach((row) => row.forEach((i, p) => at.set(i, p)));
   for (let sweep = 0; sweep < 4; sweep++) {
     for (const row of rows) {
-      const weight = new Map(row.map((i) => {
-        const near = edges.filter(([a, b]) => (b === i && layers[a] < layers[i]) || (a === i && layers[b] > layers[i])).map(([a, b]) => at.get(b === i ? a : b) ?? 0);
-        return [i, near.length ? near.reduce((s, n) => s + n, 0) / near.length : at.get(i) ?? 0];
-      }));
+      const weight = new Map(
+        row.map((i) => {
+          const near = edges
+            .filter(([a, b]) => (b === i && layers[a] < layers[i]) || (a === i && layers[b] > layers[i]))
+            .map(([a, b]) => at.get(b === i ? a : b) ?? 0);
+          return [i, near.length ? near.reduce((s, n) => s + n, 0) / near.length : (at.get(i) ?? 0)];
+        }),
+      );
       row.sort((a, b) => (weight.get(a) ?? 0) - (weight.get(b) ?? 0));
       row.forEach((i, p) => at.set(i, p));
     }

@@ -27,12 +27,32 @@ export function glyph(g, x, y, status, colour, palette) {
   }
   g.strokeStyle = solid ? palette.surface : colour;
   g.beginPath();
-  if (name === 'Succeeded') { g.moveTo(x - 3, y + 0.3); g.lineTo(x - 0.9, y + 2.6); g.lineTo(x + 3.2, y - 2.4); }
-  else if (name === 'Failed') { g.moveTo(x - 2.6, y - 2.6); g.lineTo(x + 2.6, y + 2.6); g.moveTo(x + 2.6, y - 2.6); g.lineTo(x - 2.6, y + 2.6); }
-  else if (name === 'Running') { g.moveTo(x, y - 6); g.arc(x, y, 6, -Math.PI / 2, Math.PI / 2); g.fill(); }
-  else if (name === 'Waiting') { g.moveTo(x, y - 3.2); g.lineTo(x, y); g.lineTo(x + 2.2, y + 1.4); }
-  else if (name === 'Blocked') { g.moveTo(x - 4, y - 4); g.lineTo(x + 4, y + 4); }
-  else if (name === 'Cancelled' || name === 'Queued') { g.moveTo(x - 2.8, y); g.lineTo(x + 2.8, y); }
-  else if (name === 'Skipped') { g.moveTo(x - 3, y + 2); g.quadraticCurveTo(x, y - 4, x + 3, y + 0.5); }
+  if (name === 'Succeeded') {
+    g.moveTo(x - 3, y + 0.3);
+    g.lineTo(x - 0.9, y + 2.6);
+    g.lineTo(x + 3.2, y - 2.4);
+  } else if (name === 'Failed') {
+    g.moveTo(x - 2.6, y - 2.6);
+    g.lineTo(x + 2.6, y + 2.6);
+    g.moveTo(x + 2.6, y - 2.6);
+    g.lineTo(x - 2.6, y + 2.6);
+  } else if (name === 'Running') {
+    g.moveTo(x, y - 6);
+    g.arc(x, y, 6, -Math.PI / 2, Math.PI / 2);
+    g.fill();
+  } else if (name === 'Waiting') {
+    g.moveTo(x, y - 3.2);
+    g.lineTo(x, y);
+    g.lineTo(x + 2.2, y + 1.4);
+  } else if (name === 'Blocked') {
+    g.moveTo(x - 4, y - 4);
+    g.lineTo(x + 4, y + 4);
+  } else if (name === 'Cancelled' || name === 'Queued') {
+    g.moveTo(x - 2.8, y);
+    g.lineTo(x + 2.8, y);
+  } else if (name === 'Skipped') {
+    g.moveTo(x - 3, y + 2);
+    g.quadraticCurveTo(x, y - 4, x + 3, y + 0.5);
+  }
   g.stroke();
 }

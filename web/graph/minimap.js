@@ -42,7 +42,11 @@ export class Minimap extends HTMLElement {
 
   /** @param {import('./scene.js').Scene} scene @param {import('./paint.js').Marks} marks @param {import('./paint.js').Camera} camera @param {any} how */
   paint(scene, marks, camera, how) {
-    const whole = camera.x <= 0 && camera.y <= 0 && camera.x + how.width / camera.scale >= scene.width && camera.y + how.height / camera.scale >= scene.height;
+    const whole =
+      camera.x <= 0 &&
+      camera.y <= 0 &&
+      camera.x + how.width / camera.scale >= scene.width &&
+      camera.y + how.height / camera.scale >= scene.height;
     this.hidden = whole || scene.count < 2;
     if (this.hidden) return;
     this.scale = Math.min((W - 8) / scene.width, (H - 8) / scene.height);
@@ -73,7 +77,12 @@ export class Minimap extends HTMLElement {
     for (let i = 0; i < scene.count; i++) {
       if (scene.opened.has(i)) continue;
       g.fillStyle = how.palette[boxTone(marks, i) ?? 'line-strong'];
-      g.fillRect(this.left + scene.x[i] * this.scale, this.top + scene.y[i] * this.scale, Math.max(scene.w[i] * this.scale, 0.7), Math.max(scene.h[i] * this.scale, 0.7));
+      g.fillRect(
+        this.left + scene.x[i] * this.scale,
+        this.top + scene.y[i] * this.scale,
+        Math.max(scene.w[i] * this.scale, 0.7),
+        Math.max(scene.h[i] * this.scale, 0.7),
+      );
     }
   }
 }

@@ -9,7 +9,8 @@ export function attachPointers(graph) {
     const box = graph.canvas.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
-  const at = (/** @type {{ x: number, y: number }} */ p) => graph.scene?.at(graph.camera.x + p.x / graph.camera.scale, graph.camera.y + p.y / graph.camera.scale) ?? -1;
+  const at = (/** @type {{ x: number, y: number }} */ p) =>
+    graph.scene?.at(graph.camera.x + p.x / graph.camera.scale, graph.camera.y + p.y / graph.camera.scale) ?? -1;
   graph.canvas.addEventListener('pointerdown', (event) => {
     graph.canvas.setPointerCapture(event.pointerId);
     down.set(event.pointerId, place(event));
@@ -47,15 +48,19 @@ export function attachPointers(graph) {
     const i = at(place(event));
     if (i >= 0) graph.toggle(i);
   });
-  graph.canvas.addEventListener('wheel', (event) => {
-    event.preventDefault();
-    const now = place(event);
-    if (event.ctrlKey || event.metaKey || event.deltaMode) graph.zoom(Math.exp(-event.deltaY * 0.01), now.x, now.y);
-    else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      graph.camera.x += (event.deltaX || event.deltaY) / graph.camera.scale;
-      graph.fitted = false;
-    } else graph.zoom(Math.exp(-event.deltaY * 0.0015), now.x, now.y);
-    graph.draw();
-    graph.relist();
-  }, { passive: false });
+  graph.canvas.addEventListener(
+    'wheel',
+    (event) => {
+      event.preventDefault();
+      const now = place(event);
+      if (event.ctrlKey || event.metaKey || event.deltaMode) graph.zoom(Math.exp(-event.deltaY * 0.01), now.x, now.y);
+      else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        graph.camera.x += (event.deltaX || event.deltaY) / graph.camera.scale;
+        graph.fitted = false;
+      } else graph.zoom(Math.exp(-event.deltaY * 0.0015), now.x, now.y);
+      graph.draw();
+      graph.relist();
+    },
+    { passive: false },
+  );
 }

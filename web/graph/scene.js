@@ -36,7 +36,8 @@ export class Scene {
     this.opened = new Set(packed.frames.map((frame) => frame.node));
     /** @type {Map<number, number[]>} */
     this.cells = new Map();
-    for (let i = 0; i < this.count; i++) this.each(this.x[i], this.y[i], this.x[i] + this.w[i], this.y[i] + this.h[i], (cell) => cell.push(i));
+    for (let i = 0; i < this.count; i++)
+      this.each(this.x[i], this.y[i], this.x[i] + this.w[i], this.y[i] + this.h[i], (cell) => cell.push(i));
     /** @type {number[][]} */
     this.out = Array.from({ length: this.count }, () => []);
     /** @type {number[][]} */
@@ -94,10 +95,12 @@ export class Scene {
     const seen = new Set();
     const cells = ((right - left) / CELL + 1) * ((bottom - top) / CELL + 1);
     if (cells > this.cells.size) {
-      for (let i = 0; i < this.count; i++) if (this.x[i] < right && this.y[i] < bottom && this.x[i] + this.w[i] > left && this.y[i] + this.h[i] > top) seen.add(i);
+      for (let i = 0; i < this.count; i++)
+        if (this.x[i] < right && this.y[i] < bottom && this.x[i] + this.w[i] > left && this.y[i] + this.h[i] > top) seen.add(i);
     } else {
       for (let cx = Math.floor(left / CELL); cx <= Math.floor(right / CELL); cx++) {
-        for (let cy = Math.floor(top / CELL); cy <= Math.floor(bottom / CELL); cy++) for (const i of this.cells.get(cx * 1_000_003 + cy) ?? []) seen.add(i);
+        for (let cy = Math.floor(top / CELL); cy <= Math.floor(bottom / CELL); cy++)
+          for (const i of this.cells.get(cx * 1_000_003 + cy) ?? []) seen.add(i);
       }
     }
     return [...seen].sort((a, b) => a - b);
@@ -105,7 +108,8 @@ export class Scene {
 
   /** The nearest box in a direction, for the keyboard. @param {number} from @param {number} dx @param {number} dy */
   neighbour(from, dx, dy) {
-    const links = dy > 0 ? this.out[from].map((e) => this.packed.edges.to[e]) : dy < 0 ? this.into[from].map((e) => this.packed.edges.from[e]) : [];
+    const links =
+      dy > 0 ? this.out[from].map((e) => this.packed.edges.to[e]) : dy < 0 ? this.into[from].map((e) => this.packed.edges.from[e]) : [];
     const pool = links.length ? links : null;
     let best = -1;
     let least = Infinity;

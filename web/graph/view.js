@@ -13,7 +13,12 @@ export class GraphElement extends HTMLElement {
     super();
     this.canvas = h('canvas', { 'aria-hidden': 'true' });
     this.g = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext('2d'));
-    this.list = h('ul', { class: 'graph-list', role: 'listbox', tabindex: '0', 'aria-label': 'Nodes of the graph: arrow keys move, Enter opens the panel, Space opens a loop' });
+    this.list = h('ul', {
+      class: 'graph-list',
+      role: 'listbox',
+      tabindex: '0',
+      'aria-label': 'Nodes of the graph: arrow keys move, Enter opens the panel, Space opens a loop',
+    });
     this.far = new FarCache();
     this.map = new Minimap((x, y) => this.centre(x, y));
     this.hint = h('div', { class: 'graph-hint', role: 'tooltip', hidden: true });
@@ -35,10 +40,20 @@ export class GraphElement extends HTMLElement {
   connectedCallback() {
     this.className = 'graph';
     const zoomBy = (/** @type {number} */ factor) => () => this.zoom(factor, this.size.width / 2, this.size.height / 2);
-    fill(this, this.canvas, this.list, this.map, this.hint, h('div', { class: 'graph-tools' },
-      h('button', { type: 'button', title: 'Zoom in', 'aria-label': 'Zoom in', on: { click: zoomBy(1.3) } }, '+'),
-      h('button', { type: 'button', title: 'Zoom out', 'aria-label': 'Zoom out', on: { click: zoomBy(1 / 1.3) } }, '−'),
-      h('button', { type: 'button', title: 'Show all', 'aria-label': 'Show the whole graph', on: { click: () => this.fit() } }, '⤢')));
+    fill(
+      this,
+      this.canvas,
+      this.list,
+      this.map,
+      this.hint,
+      h(
+        'div',
+        { class: 'graph-tools' },
+        h('button', { type: 'button', title: 'Zoom in', 'aria-label': 'Zoom in', on: { click: zoomBy(1.3) } }, '+'),
+        h('button', { type: 'button', title: 'Zoom out', 'aria-label': 'Zoom out', on: { click: zoomBy(1 / 1.3) } }, '−'),
+        h('button', { type: 'button', title: 'Show all', 'aria-label': 'Show the whole graph', on: { click: () => this.fit() } }, '⤢'),
+      ),
+    );
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this);
     this.theme = matchMedia('(prefers-color-scheme: dark)');
@@ -65,7 +80,7 @@ export class GraphElement extends HTMLElement {
     const kept = this.selected >= 0 ? this.scene?.id(this.selected) : undefined;
     this.scene = scene;
     this.marks = marks ?? noMarks(scene);
-    this.selected = kept !== undefined ? scene.byId.get(kept) ?? -1 : -1;
+    this.selected = kept !== undefined ? (scene.byId.get(kept) ?? -1) : -1;
     this.hover = -1;
     this.map.stale = true;
     if (first || this.fitted) this.fit();
@@ -83,7 +98,7 @@ export class GraphElement extends HTMLElement {
 
   /** @param {string | null} id @param {boolean} [reveal] */
   select(id, reveal = false) {
-    const i = id === null ? -1 : this.scene?.byId.get(id) ?? -1;
+    const i = id === null ? -1 : (this.scene?.byId.get(id) ?? -1);
     if (i === this.selected) return;
     this.selected = i;
     if (reveal && i >= 0) this.reveal(i);
@@ -98,7 +113,8 @@ export class GraphElement extends HTMLElement {
     if (!needle || !scene) this.found = null;
     else {
       this.found = new Set();
-      for (let i = 0; i < scene.count; i++) if (`${scene.id(i)} ${scene.packed.nodes.label[i]}`.toLowerCase().includes(needle)) this.found.add(i);
+      for (let i = 0; i < scene.count; i++)
+        if (`${scene.id(i)} ${scene.packed.nodes.label[i]}`.toLowerCase().includes(needle)) this.found.add(i);
       const first = [...this.found][0];
       if (first !== undefined) this.reveal(first);
     }
@@ -149,8 +165,11 @@ export class GraphElement extends HTMLElement {
     const { camera, size } = this;
     if (camera.scale < 0.5) camera.scale = 0.8;
     const margin = 24 / camera.scale;
-    const inside = scene.x[i] > camera.x + margin && scene.y[i] > camera.y + margin
-      && scene.x[i] + scene.w[i] < camera.x + size.width / camera.scale - margin && scene.y[i] + 48 < camera.y + size.height / camera.scale - margin;
+    const inside =
+      scene.x[i] > camera.x + margin &&
+      scene.y[i] > camera.y + margin &&
+      scene.x[i] + scene.w[i] < camera.x + size.width / camera.scale - margin &&
+      scene.y[i] + 48 < camera.y + size.height / camera.scale - margin;
     if (!inside) this.centre(scene.x[i] + scene.w[i] / 2, scene.y[i] + 24);
   }
 
@@ -168,8 +187,16 @@ export class GraphElement extends HTMLElement {
 
   paint() {
     if (!this.scene || !this.marks || !this.size.width) return;
-    const how = { ...this.size, selected: this.selected, hover: this.hover, focused: document.activeElement === this.list, found: this.found, palette: this.palette ?? {} };
-    if (!this.far.paint(this.g, this.scene, this.marks, this.camera, how, this.draw)) paint(this.g, this.scene, this.marks, this.camera, how);
+    const how = {
+      ...this.size,
+      selected: this.selected,
+      hover: this.hover,
+      focused: document.activeElement === this.list,
+      found: this.found,
+      palette: this.palette ?? {},
+    };
+    if (!this.far.paint(this.g, this.scene, this.marks, this.camera, how, this.draw))
+      paint(this.g, this.scene, this.marks, this.camera, how);
     this.map.paint(this.scene, this.marks, this.camera, how);
   }
 
@@ -177,7 +204,12 @@ export class GraphElement extends HTMLElement {
   clicked(i, p) {
     if (i < 0) return this.fire('pick', null);
     const scene = this.scene;
-    if (scene?.folds(i) && this.camera.x + p.x / this.camera.scale > scene.x[i] + scene.w[i] - 26 && this.camera.y + p.y / this.camera.scale < scene.y[i] + 48) return this.toggle(i);
+    if (
+      scene?.folds(i) &&
+      this.camera.x + p.x / this.camera.scale > scene.x[i] + scene.w[i] - 26 &&
+      this.camera.y + p.y / this.camera.scale < scene.y[i] + 48
+    )
+      return this.toggle(i);
     this.fire('pick', scene?.id(i) ?? null);
   }
 
@@ -216,10 +248,15 @@ export class GraphElement extends HTMLElement {
     const scene = this.scene;
     if (!scene || !this.isConnected) return;
     const { camera, size } = this;
-    const seen = scene.within(camera.x, camera.y, camera.x + size.width / camera.scale, camera.y + size.height / camera.scale) ?? Array.from({ length: Math.min(scene.count, LISTED) }, (_, i) => i);
+    const seen =
+      scene.within(camera.x, camera.y, camera.x + size.width / camera.scale, camera.y + size.height / camera.scale) ??
+      Array.from({ length: Math.min(scene.count, LISTED) }, (_, i) => i);
     const items = seen.slice(0, LISTED);
     if (this.selected >= 0 && !items.includes(this.selected)) items.push(this.selected);
-    fill(this.list, items.map((i) => h('li', { role: 'option', id: `box-${i}`, 'aria-selected': String(i === this.selected) }, this.describe(i))));
+    fill(
+      this.list,
+      items.map((i) => h('li', { role: 'option', id: `box-${i}`, 'aria-selected': String(i === this.selected) }, this.describe(i))),
+    );
     if (this.selected >= 0) this.list.setAttribute('aria-activedescendant', `box-${this.selected}`);
     else this.list.removeAttribute('aria-activedescendant');
   }
@@ -228,7 +265,12 @@ export class GraphElement extends HTMLElement {
   key(event) {
     const scene = this.scene;
     if (!scene || !scene.count || event.ctrlKey || event.metaKey || event.altKey) return;
-    const moves = /** @type {Record<string, [number, number]>} */ ({ ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] });
+    const moves = /** @type {Record<string, [number, number]>} */ ({
+      ArrowDown: [0, 1],
+      ArrowUp: [0, -1],
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+    });
     const move = moves[event.key];
     if (move) {
       const next = this.selected < 0 ? 0 : scene.neighbour(this.selected, ...move);

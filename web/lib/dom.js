@@ -23,7 +23,8 @@ export function h(tag, props, ...children) {
 function setProps(element, props) {
   for (const [key, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
-    if (key === 'on') for (const [kind, listener] of Object.entries(value)) element.addEventListener(kind, /** @type {EventListener} */ (listener));
+    if (key === 'on')
+      for (const [kind, listener] of Object.entries(value)) element.addEventListener(kind, /** @type {EventListener} */ (listener));
     else if (key === 'data') Object.assign(element.dataset, value);
     else if (key === 'style') for (const [name, text] of Object.entries(value)) element.style.setProperty(name, String(text));
     else if (key === 'value' && 'value' in element) element.value = value;

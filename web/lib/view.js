@@ -66,15 +66,25 @@ export class View extends HTMLElement {
 /** What is shown where an answer should be. @param {unknown} error @param {(() => void) | null} [again] */
 export function failure(error, again) {
   const known = error instanceof ApiError ? error : null;
-  const box = h('div', { class: 'failure', role: 'alert' },
+  const box = h(
+    'div',
+    { class: 'failure', role: 'alert' },
     h('strong', null, title(known, error)),
     h('p', null, known ? known.message : String(error)),
-    known?.hint ? h('p', { class: 'muted' }, known.hint) : null);
+    known?.hint ? h('p', { class: 'muted' }, known.hint) : null,
+  );
   for (const detail of known?.details ?? []) {
     append(box, h('p', { class: 'detail' }, detail.pointer ? h('code', null, detail.pointer) : null, ' ', detail.message));
   }
-  append(box, h('p', { class: 'muted' }, known ? h('code', null, known.code) : null,
-    known?.correlationId ? [' · correlation id ', h('code', null, known.correlationId)] : null));
+  append(
+    box,
+    h(
+      'p',
+      { class: 'muted' },
+      known ? h('code', null, known.code) : null,
+      known?.correlationId ? [' · correlation id ', h('code', null, known.correlationId)] : null,
+    ),
+  );
   if (again) append(box, h('button', { class: 'button', type: 'button', on: { click: again } }, 'Try again'));
   return box;
 }

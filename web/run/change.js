@@ -2,8 +2,16 @@
 
 /** By kind of event, the status that its node has then. @type {Record<string, string>} */
 export const BECOMES = {
-  NodeStarted: 'Running', NodeSucceeded: 'Succeeded', NodeFailed: 'Failed', NodeRetryScheduled: 'Waiting', NodeSkipped: 'Skipped',
-  NodeBlocked: 'Blocked', NodeCancelled: 'Cancelled', NodeWaiting: 'Waiting', NodeReattempted: 'Pending', NodeSetByHand: 'Succeeded',
+  NodeStarted: 'Running',
+  NodeSucceeded: 'Succeeded',
+  NodeFailed: 'Failed',
+  NodeRetryScheduled: 'Waiting',
+  NodeSkipped: 'Skipped',
+  NodeBlocked: 'Blocked',
+  NodeCancelled: 'Cancelled',
+  NodeWaiting: 'Waiting',
+  NodeReattempted: 'Pending',
+  NodeSetByHand: 'Succeeded',
 };
 
 const FINAL = ['Succeeded', 'Failed', 'Cancelled', 'Skipped', 'Blocked'];
@@ -24,4 +32,36 @@ export function changeOf(event, before) {
   if (event.data?.error) change.error = event.data.error;
   if (event.data?.signal) change.signal = event.data.signal;
   return change;
+}
+
+/** How far a loop is after one of its iterations began or ended. @param {import('../types/api.js').EventShape} event @param {any} loop */
+export function iterationsAfter(event, loop) {
+  if (!loop) return null;
+  const started = event.kind === 'IterationStarted';
+  return {
+    ...loop,
+    started: loop.started + (started ? 1 : 0),
+    running: Math.max(0, loop.running + (started ? 1 : -1)),
+    failed: loop.failed + (!started && event.data?.status === 'Failed' ? 1 : 0),
+  };
+}
+
+/** What the packed statuses say of the node with a number. @param {import('../types/api.js').StatusesShape} statuses @param {number} n @param {number} created */
+export function stateAt(statuses, n, created) {
+  const start = statuses.started[n];
+  const took = statuses.took[n];
+  const cycle = statuses.loops[n];
+  const iterations = cycle && {
+    total: cycle.items,
+    started: cycle.opened,
+    running: cycle.running,
+    failed: cycle.failed.length,
+    which: cycle.failed,
+  };
+  return {
+    attempts: statuses.attempts[n] ?? (start >= 0 ? 1 : 0),
+    startedAt: start >= 0 ? new Date(created + start).toISOString() : null,
+    endedAt: took >= 0 ? new Date(created + start + took).toISOString() : null,
+    ...(iterations ? { iterations } : {}),
+  };
 }

@@ -30,14 +30,22 @@ export class EventLog extends HTMLElement {
     this.count = h('span', { class: 'muted' });
     this.follow = h('button', { type: 'button', class: 'link', on: { click: () => this.toTail() } }, 'Go to the end');
     this.draw = eachFrame(() => this.render());
-    this.scroller.addEventListener('scroll', () => {
-      this.tail = this.scroller.scrollTop + this.scroller.clientHeight >= this.scroller.scrollHeight - ROW;
-      this.draw();
-    }, { passive: true });
+    this.scroller.addEventListener(
+      'scroll',
+      () => {
+        this.tail = this.scroller.scrollTop + this.scroller.clientHeight >= this.scroller.scrollHeight - ROW;
+        this.draw();
+      },
+      { passive: true },
+    );
   }
 
   connectedCallback() {
-    fill(this, h('div', { class: 'pane-head' }, h('h2', null, 'Events'), this.count, h('span', { class: 'spacer' }), this.follow), this.scroller);
+    fill(
+      this,
+      h('div', { class: 'pane-head' }, h('h2', null, 'Events'), this.count, h('span', { class: 'spacer' }), this.follow),
+      this.scroller,
+    );
     new ResizeObserver(() => this.draw()).observe(this.scroller);
   }
 
@@ -53,7 +61,11 @@ export class EventLog extends HTMLElement {
     const model = this.model;
     if (!model) return;
     let end = model.position;
-    if (model.at !== null) end = await get(`${runPath(model.id)}/statuses`, model.signal).then((now) => now.sequence, () => end);
+    if (model.at !== null)
+      end = await get(`${runPath(model.id)}/statuses`, model.signal).then(
+        (now) => now.sequence,
+        () => end,
+      );
     this.total = Math.max(this.total, end);
     this.toTail();
     model.mark('events');
@@ -145,12 +157,35 @@ export class EventLog extends HTMLElement {
   row(event) {
     const mine = this.selected !== null && event.node !== null && (event.node === this.selected || basePath(event.node) === this.selected);
     const later = this.model?.at !== null && event.position > (this.model?.at ?? Infinity);
-    const row = h('div', { class: `event level-${event.level}${mine ? ' mine' : ''}${later ? ' later' : ''}` },
-      h('button', { type: 'button', class: 'event-at mono', title: `${event.at}\nShow the run as it was after this event`, on: { click: () => this.fire('travel', event.position) } }, clock(event.at)),
+    const row = h(
+      'div',
+      { class: `event level-${event.level}${mine ? ' mine' : ''}${later ? ' later' : ''}` },
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'event-at mono',
+          title: `${event.at}\nShow the run as it was after this event`,
+          on: { click: () => this.fire('travel', event.position) },
+        },
+        clock(event.at),
+      ),
       h('span', { class: 'event-kind' }, event.kind),
-      event.node ? h('button', { type: 'button', class: 'link event-node mono', on: { click: () => this.fire('pick', event.node) } }, event.node) : null,
+      event.node
+        ? h('button', { type: 'button', class: 'link event-node mono', on: { click: () => this.fire('pick', event.node) } }, event.node)
+        : null,
       event.attempt > 1 ? h('span', { class: 'muted' }, `#${event.attempt}`) : null,
-      h('button', { type: 'button', class: 'event-data', title: 'Show the whole event', on: { click: () => showWhole(`Event ${event.position}`, JSON.stringify(event, null, 2)) } }, summary(event.data)));
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'event-data',
+          title: 'Show the whole event',
+          on: { click: () => showWhole(`Event ${event.position}`, JSON.stringify(event, null, 2)) },
+        },
+        summary(event.data),
+      ),
+    );
     return row;
   }
 
@@ -169,7 +204,9 @@ function clock(at) {
 function summary(data) {
   if (!data) return '';
   if (data.error) return `${data.error.code}: ${String(data.error.message ?? '').slice(0, 160)}`;
-  const words = Object.entries(data).map(([key, value]) => `${key}=${typeof value === 'object' ? JSON.stringify(value).slice(0, 80) : String(value).slice(0, 80)}`);
+  const words = Object.entries(data).map(
+    ([key, value]) => `${key}=${typeof value === 'object' ? JSON.stringify(value).slice(0, 80) : String(value).slice(0, 80)}`,
+  );
   return words.join(' ').slice(0, 200);
 }
 customElements.define('w-events', EventLog);

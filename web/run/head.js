@@ -41,20 +41,65 @@ export class RunHead extends HTMLElement {
     if (key !== this.shown && !this.contains(document.querySelector('dialog'))) {
       this.shown = key;
       const focused = this.top.contains(document.activeElement) ? document.activeElement?.textContent : null;
-      fill(this.top,
-        h('nav', { class: 'crumbs', 'aria-label': 'Breadcrumbs' }, h('a', { href: '/' }, 'Runs'), h('span', null, '›'), h('a', { href: `/?workflow=${encodeURIComponent(exec.workflowId)}` }, exec.workflowId),
-          exec.parent ? [h('span', null, '›'), h('a', { href: runHref(exec.parent.executionId, { node: exec.parent.node }), class: 'mono' }, `${shortId(exec.parent.executionId)} ${exec.parent.node}`)] : null),
-        h('div', { class: 'run-title' }, badge(exec.status), h('h1', null, h('a', { href: workflowHref(exec.workflowId), class: 'plain' }, exec.workflowId)),
-          h('span', { class: 'mono muted' }, exec.executionId), copyButton(exec.executionId, 'Copy the id'), liveState(model)),
-        h('div', { class: 'run-facts' },
-          h('span', null, exec.version ? `version ${exec.version}` : 'dynamic graph'), h('span', null, 'created ', time(exec.createdAt)), took === null ? null : h('span', null, ended(exec.status) ? 'took ' : 'for ', duration(took)),
-          counts(exec.counts), exec.compensation ? h('span', { class: exec.compensation === 'complete' ? 'good' : 'wait' }, `compensation ${exec.compensation}`) : null,
-          exec.origin ? h('span', null, 'fork of ', h('a', { class: 'mono', href: runHref(exec.origin.executionId) }, shortId(exec.origin.executionId))) : null,
-          labelChips(exec.labels, (k, v) => `/?label=${encodeURIComponent(`${k}=${v}`)}`)),
-        model.at === null ? actionButtons(model, null) : null);
+      fill(
+        this.top,
+        h(
+          'nav',
+          { class: 'crumbs', 'aria-label': 'Breadcrumbs' },
+          h('a', { href: '/' }, 'Runs'),
+          h('span', null, '›'),
+          h('a', { href: `/?workflow=${encodeURIComponent(exec.workflowId)}` }, exec.workflowId),
+          exec.parent
+            ? [
+                h('span', null, '›'),
+                h(
+                  'a',
+                  { href: runHref(exec.parent.executionId, { node: exec.parent.node }), class: 'mono' },
+                  `${shortId(exec.parent.executionId)} ${exec.parent.node}`,
+                ),
+              ]
+            : null,
+        ),
+        h(
+          'div',
+          { class: 'run-title' },
+          badge(exec.status),
+          h('h1', null, h('a', { href: workflowHref(exec.workflowId), class: 'plain' }, exec.workflowId)),
+          h('span', { class: 'mono muted' }, exec.executionId),
+          copyButton(exec.executionId, 'Copy the id'),
+          liveState(model),
+        ),
+        h(
+          'div',
+          { class: 'run-facts' },
+          h('span', null, exec.version ? `version ${exec.version}` : 'dynamic graph'),
+          h('span', null, 'created ', time(exec.createdAt)),
+          took === null ? null : h('span', null, ended(exec.status) ? 'took ' : 'for ', duration(took)),
+          counts(exec.counts),
+          exec.compensation
+            ? h('span', { class: exec.compensation === 'complete' ? 'good' : 'wait' }, `compensation ${exec.compensation}`)
+            : null,
+          exec.origin
+            ? h(
+                'span',
+                null,
+                'fork of ',
+                h('a', { class: 'mono', href: runHref(exec.origin.executionId) }, shortId(exec.origin.executionId)),
+              )
+            : null,
+          labelChips(exec.labels, (k, v) => `/?label=${encodeURIComponent(`${k}=${v}`)}`),
+        ),
+        model.at === null ? actionButtons(model, null) : null,
+      );
       if (focused) [...this.top.querySelectorAll('button')].find((b) => b.textContent === focused)?.focus();
     }
-    const waiting = model.nodes.size < 3000 ? [...model.nodes].filter(([, node]) => node.status === 'Waiting').slice(0, 5).map(([path]) => path) : [];
+    const waiting =
+      model.nodes.size < 3000
+        ? [...model.nodes]
+            .filter(([, node]) => node.status === 'Waiting')
+            .slice(0, 5)
+            .map(([path]) => path)
+        : [];
     const cause = JSON.stringify([exec.status, exec.error, waiting]);
     if (cause === this.caused) return;
     this.caused = cause;
@@ -74,8 +119,17 @@ export class RunHead extends HTMLElement {
     if (!causes.length) fill(box, h('div', null, h('code', { class: 'bad' }, error.code), ' ', longText(error.message)));
     for (const cause of causes.slice(0, 10)) {
       const trail = h('div', { class: 'trail' }, link(model.id, cause));
-      box.append(h('div', { class: 'cause-item' }, h('div', { class: 'cause-words' }, h('code', { class: 'bad' }, cause.code), ' ', longText(cause.message)), trail));
-      void trailOf(model, cause).then((parts) => fill(trail, parts)).catch(() => {});
+      box.append(
+        h(
+          'div',
+          { class: 'cause-item' },
+          h('div', { class: 'cause-words' }, h('code', { class: 'bad' }, cause.code), ' ', longText(cause.message)),
+          trail,
+        ),
+      );
+      void trailOf(model, cause)
+        .then((parts) => fill(trail, parts))
+        .catch(() => {});
     }
     fill(this.cause, box);
   }
@@ -85,8 +139,19 @@ export class RunHead extends HTMLElement {
     const why = await getIfAny(`${runPath(model.id)}/why`, model.signal).catch(() => null);
     const waiting = why?.nodes?.filter((/** @type {any} */ n) => n.status === 'Waiting').slice(0, 3) ?? [];
     if (!why || model.exec.error) return;
-    const still = waiting.length ? waiting.map((/** @type {any} */ n) => h('div', null, h('a', { class: 'mono', href: withParams({ node: n.node }) }, n.node), ' ', longText(n.reason.replace(new RegExp(`^${n.node.replace(/[^\w-]/g, '\\$&')} `), '').replace(/: windlass .*$/, ''), 300)))
-      : model.exec.status === 'Pending' || model.exec.status === 'Paused' ? [h('div', null, longText(why.reason))] : [];
+    const still = waiting.length
+      ? waiting.map((/** @type {any} */ n) =>
+          h(
+            'div',
+            null,
+            h('a', { class: 'mono', href: withParams({ node: n.node }) }, n.node),
+            ' ',
+            longText(n.reason.replace(new RegExp(`^${n.node.replace(/[^\w-]/g, '\\$&')} `), '').replace(/: windlass .*$/, ''), 300),
+          ),
+        )
+      : model.exec.status === 'Pending' || model.exec.status === 'Paused'
+        ? [h('div', null, longText(why.reason))]
+        : [];
     fill(this.cause, still.length ? h('div', { class: 'root-cause waits' }, still) : null);
   }
 }
@@ -116,7 +181,9 @@ function link(id, cause) {
 
 /** @param {Record<string, number>} all */
 function counts(all) {
-  const words = Object.entries(all ?? {}).filter(([, n]) => n).map(([name, n]) => `${number(n)} ${name}`);
+  const words = Object.entries(all ?? {})
+    .filter(([, n]) => n)
+    .map(([name, n]) => `${number(n)} ${name}`);
   const total = Object.values(all ?? {}).reduce((a, b) => a + b, 0);
   return h('span', { title: words.join('\n') }, `${plural(total, 'node')}: ${words.join(' · ')}`);
 }

@@ -21,7 +21,8 @@ export function makeMarks(model, scene) {
       marks.status[i] = STATUSES.indexOf(node.status);
       const note = noteOf(node);
       if (note) marks.notes.set(i, note);
-      if (node.iterations?.total) marks.progress.set(i, Math.min(1, (node.iterations.started - node.iterations.running) / node.iterations.total));
+      if (node.iterations?.total)
+        marks.progress.set(i, Math.min(1, (node.iterations.started - node.iterations.running) / node.iterations.total));
     } else marks.status[i] = 0;
   }
   edgeStates(model, scene, marks);
@@ -34,7 +35,8 @@ function live(model, counted, base) {
   if (counted) return new Map(Object.entries(counted));
   /** @type {Map<string, number>} */
   const counts = new Map();
-  for (const [path, node] of model.nodes) if (path.includes('[') && basePath(path) === base) counts.set(node.status, (counts.get(node.status) ?? 0) + 1);
+  for (const [path, node] of model.nodes)
+    if (path.includes('[') && basePath(path) === base) counts.set(node.status, (counts.get(node.status) ?? 0) + 1);
   return counts;
 }
 
@@ -55,7 +57,10 @@ function countMembers(model, scene, i) {
 function group(marks, i, counts) {
   marks.status[i] = STATUSES.indexOf(LOUDEST.find((status) => counts.get(status)) ?? 'Pending');
   if (!counts.size) return;
-  const words = [...counts].filter(([, n]) => n).sort(([a], [b]) => LOUDEST.indexOf(a) - LOUDEST.indexOf(b)).map(([status, n]) => `${number(n)} ${status.toLowerCase()}`);
+  const words = [...counts]
+    .filter(([, n]) => n)
+    .sort(([a], [b]) => LOUDEST.indexOf(a) - LOUDEST.indexOf(b))
+    .map(([status, n]) => `${number(n)} ${status.toLowerCase()}`);
   marks.notes.set(i, words.join(' · '));
 }
 

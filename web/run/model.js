@@ -8,7 +8,7 @@ import { getToken } from '../lib/session.js';
 import { STATUSES } from '../graph/glyph.js';
 import { Scene } from '../graph/scene.js';
 import { makeMarks } from './marks.js';
-import { BECOMES, changeOf } from './change.js';
+import { BECOMES, changeOf, iterationsAfter, stateAt } from './change.js';
 
 /** @typedef {{ status: string, attempts: number, startedAt: string | null, endedAt: string | null, name?: string | null, kind?: string, actionType?: string | null, error?: any, child?: string, signal?: string, due?: string, iterations?: any, counts?: any, blockedBy?: string[], handled?: boolean | null }} NodeState */
 
@@ -138,15 +138,12 @@ export class RunModel extends EventTarget {
     for (let n = 0; n < statuses.nodes.length && n < paths.length; n++) {
       if (paths[n] === undefined) continue;
       this.numbers.set(paths[n], n);
-      const start = statuses.started[n];
-      const took = statuses.took[n];
-      const cycle = statuses.loops[n];
       const box = this.scene?.byId.get(paths[n]);
-      const label = box === undefined || (this.scene?.packed.nodes.count[box] ?? 1) > 1 ? null : this.scene?.packed.nodes.label[box];
+      const single = box !== undefined && this.scene?.packed.nodes.count[box] === 1;
       this.nodes.set(paths[n], {
-        status: STATUSES[this.letters[n]], name: label, attempts: statuses.attempts[n] ?? (start >= 0 ? 1 : 0),
-        startedAt: start >= 0 ? new Date(created + start).toISOString() : null, endedAt: took >= 0 ? new Date(created + start + took).toISOString() : null,
-        ...(cycle ? { iterations: { total: cycle.items, started: cycle.opened, running: cycle.running, failed: cycle.failed.length, which: cycle.failed } } : {}),
+        ...stateAt(statuses, n, created),
+        status: STATUSES[this.letters[n]],
+        name: single ? this.scene?.packed.nodes.label[box] : null,
       });
     }
     this.mark('nodes');
@@ -173,7 +170,8 @@ export class RunModel extends EventTarget {
 
   /** The definition of the run's version; a dynamic graph has none. */
   async loadDefinition() {
-    if (!this.definition && this.exec.version) this.definition = await getIfAny(`${workflowPath(this.exec.workflowId)}?version=${this.exec.version}`, this.signal);
+    if (!this.definition && this.exec.version)
+      this.definition = await getIfAny(`${workflowPath(this.exec.workflowId)}?version=${this.exec.version}`, this.signal);
     return this.definition;
   }
 
@@ -210,7 +208,8 @@ export class RunModel extends EventTarget {
     if (this.at !== null) return;
     if (event.node && BECOMES[event.kind]) this.change(event);
     else if (event.node && event.kind.startsWith('Iteration')) this.iterate(event);
-    else if (event.node && event.kind === 'LoopExpanded') this.patch(event.node, { iterations: { total: event.data.count, started: 0, running: 0, failed: 0 } });
+    else if (event.node && event.kind === 'LoopExpanded')
+      this.patch(event.node, { iterations: { total: event.data.count, started: 0, running: 0, failed: 0 } });
     else if (event.node && event.kind === 'ChildStarted') this.patch(event.node, { child: event.data.executionId });
     else if (event.kind.startsWith('Run') || event.kind.startsWith('Compensation') || event.kind.startsWith('Graph')) this.runEvent(event);
     this.soonReload();
@@ -224,10 +223,8 @@ export class RunModel extends EventTarget {
 
   /** @param {any} event */
   iterate(event) {
-    const loop = this.nodes.get(event.node)?.iterations;
-    if (!loop) return;
-    const started = event.kind === 'IterationStarted';
-    this.patch(event.node, { iterations: { ...loop, started: loop.started + (started ? 1 : 0), running: Math.max(0, loop.running + (started ? 1 : -1)), failed: loop.failed + (!started && event.data?.status === 'Failed' ? 1 : 0) } });
+    const iterations = iterationsAfter(event, this.nodes.get(event.node)?.iterations);
+    if (iterations) this.patch(event.node, { iterations });
   }
 
   /** @param {string} path @param {Partial<NodeState>} change */
@@ -241,7 +238,9 @@ export class RunModel extends EventTarget {
 
   /** @param {any} event */
   runEvent(event) {
-    const next = { RunStarted: 'Running', RunPaused: 'Paused', RunResumed: 'Running' }[/** @type {string} */ (event.kind)] ?? (event.kind === 'RunFinished' ? event.data?.status : null);
+    const next =
+      { RunStarted: 'Running', RunPaused: 'Paused', RunResumed: 'Running' }[/** @type {string} */ (event.kind)] ??
+      (event.kind === 'RunFinished' ? event.data?.status : null);
     if (next && this.exec) {
       this.exec = { ...this.exec, status: next, endedAt: event.kind === 'RunFinished' ? event.at : this.exec.endedAt };
       this.mark('run');

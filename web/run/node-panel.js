@@ -1,16 +1,17 @@
 // One node: status, why it waits, its error, attempts, values and ancestry, and what can be done.
 import { fill, h } from '../lib/dom.js';
 import { get, getIfAny, runPath } from '../lib/api.js';
-import { badge, ended, icon } from '../lib/status.js';
+import { badge, ended } from '../lib/status.js';
 import { duration, number, plural } from '../lib/text.js';
 import { failure, loading } from '../lib/view.js';
-import { runHref, withParams } from '../lib/router.js';
+import { withParams } from '../lib/router.js';
 import { copyButton, runLink, time } from '../ui/bits.js';
 import { longText, valueBlock } from '../ui/value.js';
 import { actionButtons } from '../act/buttons.js';
 import { definedNode } from '../act/fields.js';
 import { bodyOf } from '../graph/draft.js';
 import { basePath } from './model.js';
+import { ancestry, attempts, errorBlock, fact, memberList } from './node-blocks.js';
 import { membersOf } from './marks.js';
 
 export class NodePanel extends HTMLElement {
@@ -54,7 +55,8 @@ export class NodePanel extends HTMLElement {
     const instances = [...model.nodes.keys()].filter((other) => other !== path && basePath(other) === path);
     const box = model.scene?.byId.get(path);
     if (instances.length && !node) return this.drawMembers(model, path, instances);
-    if (model.scene && !this.single && box !== undefined && model.scene.packed.nodes.count[box] > 1) return void this.drawGroup(model, path, box);
+    if (model.scene && !this.single && box !== undefined && model.scene.packed.nodes.count[box] > 1)
+      return void this.drawGroup(model, path, box);
     if (first) loading(this);
     void this.load(model, path);
   }
@@ -65,7 +67,7 @@ export class NodePanel extends HTMLElement {
     try {
       const escaped = path.split('/').map(encodeURIComponent).join('/');
       const known = model.at !== null ? model.exec.nodes[path] : null;
-      const node = known ?? await get(`${runPath(model.id)}/nodes/${escaped}`, model.signal);
+      const node = known ?? (await get(`${runPath(model.id)}/nodes/${escaped}`, model.signal));
       const open = !['Succeeded', 'Failed', 'Skipped', 'Cancelled'].includes(node.status) && model.at === null;
       const why = open ? await getIfAny(`${runPath(model.id)}/why?node=${encodeURIComponent(path)}`, model.signal) : null;
       if (mine === this.asked) this.draw(model, path, node, why);
@@ -77,9 +79,40 @@ export class NodePanel extends HTMLElement {
   /** @param {string} path @param {any} node */
   head(path, node) {
     const parts = path.split('/');
-    return h('div', { class: 'node-head' },
-      h('nav', { class: 'crumbs', 'aria-label': 'Where' }, h('a', { href: withParams({ node: null }) }, 'run'), parts.map((part, i) => [h('span', null, '›'), i === parts.length - 1 ? h('span', { class: 'mono' }, part) : h('a', { class: 'mono', href: withParams({ node: parts.slice(0, i + 1).join('/').replace(/\[\d+\]$/, '') }) }, part)])),
-      h('div', { class: 'node-title' }, h('h2', { class: 'big' }, node?.name ?? parts.at(-1)), node ? badge(node.status) : null, copyButton(path, 'Copy the path')));
+    return h(
+      'div',
+      { class: 'node-head' },
+      h(
+        'nav',
+        { class: 'crumbs', 'aria-label': 'Where' },
+        h('a', { href: withParams({ node: null }) }, 'run'),
+        parts.map((part, i) => [
+          h('span', null, '›'),
+          i === parts.length - 1
+            ? h('span', { class: 'mono' }, part)
+            : h(
+                'a',
+                {
+                  class: 'mono',
+                  href: withParams({
+                    node: parts
+                      .slice(0, i + 1)
+                      .join('/')
+                      .replace(/\[\d+\]$/, ''),
+                  }),
+                },
+                part,
+              ),
+        ]),
+      ),
+      h(
+        'div',
+        { class: 'node-title' },
+        h('h2', { class: 'big' }, node?.name ?? parts.at(-1)),
+        node ? badge(node.status) : null,
+        copyButton(path, 'Copy the path'),
+      ),
+    );
   }
 
   /** @param {import('./model.js').RunModel} model @param {string} path @param {any} node @param {any} why */
@@ -89,38 +122,75 @@ export class NodePanel extends HTMLElement {
     const took = node.startedAt ? (node.endedAt ? Date.parse(node.endedAt) : Date.now()) - Date.parse(node.startedAt) : null;
     const box = /** @type {HTMLElement} */ (this);
     const scroll = box.scrollTop;
-    fill(this, this.head(path, node),
+    fill(
+      this,
+      this.head(path, node),
       model.at === null ? actionButtons(model, path, node) : null,
       reason ? h('p', { class: 'why' }, longText(reason)) : null,
       node.error ? errorBlock(node.error, model.id) : null,
-      node.status === 'Blocked' && node.blockedBy?.length ? h('p', { class: 'why' }, 'Blocked by ', node.blockedBy.map((/** @type {string} */ other) => [h('a', { class: 'mono', href: withParams({ node: other }) }, other), ' '])) : null,
+      node.status === 'Blocked' && node.blockedBy?.length
+        ? h(
+            'p',
+            { class: 'why' },
+            'Blocked by ',
+            node.blockedBy.map((/** @type {string} */ other) => [h('a', { class: 'mono', href: withParams({ node: other }) }, other), ' ']),
+          )
+        : null,
       node.child ? h('p', null, 'Child run ', runLink(node.child)) : null,
       node.iterations ? this.loopBlock(model, path, node) : null,
-      h('dl', { class: 'facts' },
-        fact('Action', node.actionType ?? node.kind), fact('Started', node.startedAt ? time(node.startedAt) : null), fact('Duration', took === null ? null : duration(took)),
-        fact('Attempts', node.attempts ? number(node.attempts) : null), fact('Waits until', node.due ? time(node.due) : null), fact('Handled', node.handled === true ? 'yes, by a failure edge' : null), fact('Worker', last?.worker)),
+      h(
+        'dl',
+        { class: 'facts' },
+        fact('Action', node.actionType ?? node.kind),
+        fact('Started', node.startedAt ? time(node.startedAt) : null),
+        fact('Duration', took === null ? null : duration(took)),
+        fact('Attempts', node.attempts ? number(node.attempts) : null),
+        fact('Waits until', node.due ? time(node.due) : null),
+        fact('Handled', node.handled === true ? 'yes, by a failure edge' : null),
+        fact('Worker', last?.worker),
+      ),
       (node.actions?.length ?? 0) > 1 || node.status === 'Failed' ? attempts(node.actions ?? []) : null,
       last ? valueBlock('Input', last.parameters) : null,
       node.output !== null || node.status === 'Succeeded' ? valueBlock('Output', node.output) : null,
-      ancestry(model, path, node));
+      ancestry(model, path, node),
+    );
     box.scrollTop = scroll;
   }
 
   /** @param {import('./model.js').RunModel} model @param {string} path @param {any} node */
   loopBlock(model, path, node) {
     const inside = [...model.nodes].filter(([other]) => other.startsWith(`${path}[`));
-    return h('section', { class: 'sect' }, h('h3', null, 'Iterations'),
-      h('p', { class: 'muted' }, `${number(node.iterations.started - node.iterations.running)} of ${number(node.iterations.total ?? node.iterations.started)} done, ${number(node.iterations.running)} running, ${number(node.iterations.failed)} failed`), this.failedIterations(model, path, node), memberList(inside));
+    return h(
+      'section',
+      { class: 'sect' },
+      h('h3', null, 'Iterations'),
+      h(
+        'p',
+        { class: 'muted' },
+        `${number(node.iterations.started - node.iterations.running)} of ${number(node.iterations.total ?? node.iterations.started)} done, ${number(node.iterations.running)} running, ${number(node.iterations.failed)} failed`,
+      ),
+      this.failedIterations(model, path, node),
+      memberList(inside),
+    );
   }
 
   /** Failed iterations of a loop whose instances are too many to list. @param {import('./model.js').RunModel} model @param {string} path @param {any} node */
   failedIterations(model, path, node) {
-    const which = (model.nodes.get(path)?.iterations?.which ?? []).filter((/** @type {number} */ n) => ![...model.nodes.keys()].some((other) => other.startsWith(`${path}[${n}]/`)));
+    const which = (model.nodes.get(path)?.iterations?.which ?? []).filter(
+      (/** @type {number} */ n) => ![...model.nodes.keys()].some((other) => other.startsWith(`${path}[${n}]/`)),
+    );
     if (!which.length || node.status === 'Pending') return null;
     const place = h('div', { class: 'list' });
     void model.loadDefinition().then((definition) => {
       const inner = bodyOf(definedNode(definition, path))?.nodes ?? [];
-      fill(place, which.flatMap((/** @type {number} */ n) => inner.map((/** @type {any} */ body) => h('a', { class: 'chip mono', href: withParams({ node: `${path}[${n}]/${body.id}` }) }, `[${n}]/${body.id}`))));
+      fill(
+        place,
+        which.flatMap((/** @type {number} */ n) =>
+          inner.map((/** @type {any} */ body) =>
+            h('a', { class: 'chip mono', href: withParams({ node: `${path}[${n}]/${body.id}` }) }, `[${n}]/${body.id}`),
+          ),
+        ),
+      );
     });
     return h('div', null, h('span', { class: 'bad' }, 'Failed iterations'), place);
   }
@@ -140,76 +210,40 @@ export class NodePanel extends HTMLElement {
   /** Nothing is chosen: the run itself. @param {import('./model.js').RunModel} model */
   drawRun(model) {
     const { exec } = model;
-    const key = model.heavy ? `heavy ${exec.status} ${model.at}` : JSON.stringify([exec.trigger, exec.vars, exec.output, exec.status, model.at]);
+    const key = model.heavy
+      ? `heavy ${exec.status} ${model.at}`
+      : JSON.stringify([exec.trigger, exec.vars, exec.output, exec.status, model.at]);
     if (key === this.shown) return;
     this.shown = key;
-    fill(this, h('div', { class: 'node-head' }, h('h2', { class: 'big' }, 'This run')),
-      h('dl', { class: 'facts' },
-        fact('Created', time(exec.createdAt)), fact('Started', exec.startedAt ? time(exec.startedAt) : null), fact('Ended', exec.endedAt ? time(exec.endedAt) : null),
-        fact('Request id', h('code', null, exec.requestId)), fact('Correlation', h('code', null, exec.correlationId)), fact('Priority', String(exec.priority)), fact('Tenant', exec.tenantId),
-        fact('Graph', exec.graph), fact('Parent', exec.parent ? h('span', null, runLink(exec.parent.executionId, { node: exec.parent.node }), ' ', h('code', null, exec.parent.node)) : null),
-        fact('Fork of', exec.origin ? runLink(exec.origin.executionId) : null), fact('Compensation', exec.compensation)),
-      valueBlock('Trigger', exec.trigger), Object.keys(exec.vars ?? {}).length ? valueBlock('Variables', exec.vars) : null,
+    fill(
+      this,
+      h('div', { class: 'node-head' }, h('h2', { class: 'big' }, 'This run')),
+      h(
+        'dl',
+        { class: 'facts' },
+        fact('Created', time(exec.createdAt)),
+        fact('Started', exec.startedAt ? time(exec.startedAt) : null),
+        fact('Ended', exec.endedAt ? time(exec.endedAt) : null),
+        fact('Request id', h('code', null, exec.requestId)),
+        fact('Correlation', h('code', null, exec.correlationId)),
+        fact('Priority', String(exec.priority)),
+        fact('Tenant', exec.tenantId),
+        fact('Graph', exec.graph),
+        fact(
+          'Parent',
+          exec.parent
+            ? h('span', null, runLink(exec.parent.executionId, { node: exec.parent.node }), ' ', h('code', null, exec.parent.node))
+            : null,
+        ),
+        fact('Fork of', exec.origin ? runLink(exec.origin.executionId) : null),
+        fact('Compensation', exec.compensation),
+      ),
+      valueBlock('Trigger', exec.trigger),
+      Object.keys(exec.vars ?? {}).length ? valueBlock('Variables', exec.vars) : null,
       ended(exec.status) ? valueBlock('Output', exec.output) : null,
-      h('p', { class: 'muted' }, 'Choose a node in the graph, the timeline or the events to see its values.'));
+      h('p', { class: 'muted' }, 'Choose a node in the graph, the timeline or the events to see its values.'),
+    );
   }
 }
 
-/** Failed ones first and all of them; then the others, bounded. @param {[string, any][]} members @param {string} [group] */
-function memberList(members, group = '') {
-  const rank = /** @type {Record<string, number>} */ ({ Failed: 0, Blocked: 2, Running: 1, Waiting: 1 });
-  const sorted = [...members].sort(([a, x], [b, y]) => (rank[x.status] ?? 3) - (rank[y.status] ?? 3) || a.localeCompare(b, 'en', { numeric: true }));
-  const failed = sorted.filter(([, node]) => node.status === 'Failed').length;
-  const list = h('ul', { class: 'members' });
-  let shown = 0;
-  const more = (/** @type {number} */ n) => {
-    for (const [path, node] of sorted.slice(shown, shown + n)) {
-      list.append(h('li', null, icon(node.status), ' ', h('a', { class: 'mono', href: withParams({ node: path, single: path === group }) }, path), h('span', { class: 'muted' }, ` ${node.error?.code ?? node.status}`)));
-    }
-    shown += n;
-    button.hidden = shown >= sorted.length;
-    button.textContent = `${number(Math.max(0, sorted.length - shown))} more`;
-  };
-  const button = h('button', { type: 'button', class: 'link', on: { click: () => more(200) } });
-  more(Math.min(500, Math.max(12, failed)));
-  return h('div', null, list, button);
-}
-
-/** @param {string} name @param {any} value */
-function fact(name, value) {
-  return value === null || value === undefined || value === '' ? null : [h('dt', null, name), h('dd', null, value)];
-}
-
-/** @param {any} error @param {string} id */
-function errorBlock(error, id) {
-  const causes = error.details?.causes ?? [];
-  return h('div', { class: 'error-block' }, h('strong', null, error.code), ' ', longText(error.message),
-    causes.map((/** @type {any} */ cause) => h('p', null, '→ ', h('a', { href: runHref(cause.executionId, { node: cause.node }) }, cause.executionId === id ? cause.node : `${cause.node} in ${cause.executionId.slice(0, 13)}`), ' ', h('code', null, cause.code))),
-    error.retriable === false ? h('p', { class: 'muted' }, 'Not retriable') : null,
-    error.details && Object.keys(error.details).length && !causes.length ? valueBlock('Details', error.details) : null);
-}
-
-/** @param {any[]} actions */
-function attempts(actions) {
-  if (!actions.length) return null;
-  return h('section', { class: 'sect' }, h('h3', null, 'Attempts'), h('ol', { class: 'attempts' }, actions.slice(-50).map((action) => h('li', { value: action.attempt },
-    h('div', null, badge(action.status), ' ', h('span', { class: 'muted' }, time(action.startedAt), action.endedAt ? ` · ${duration(Date.parse(action.endedAt) - Date.parse(action.startedAt))}` : '', action.worker ? ` · ${action.worker}` : '')),
-    action.error ? h('div', { class: 'bad' }, h('code', null, action.error.code), ' ', longText(action.error.message, 300)) : null))));
-}
-
-/** @param {import('./model.js').RunModel} model @param {string} path @param {any} node */
-function ancestry(model, path, node) {
-  const scene = model.scene;
-  const i = scene?.byId.get(basePath(path));
-  if (!scene || i === undefined) return null;
-  const prefix = path.includes('/') ? path.slice(0, path.lastIndexOf('/') + 1) : '';
-  const basePrefix = basePath(prefix);
-  const instance = (/** @type {string} */ id) => (prefix && id.startsWith(basePrefix) ? prefix + id.slice(basePrefix.length) : id);
-  const before = scene.into[i].map((e) => instance(scene.id(scene.packed.edges.from[e])));
-  const after = scene.out[i].map((e) => instance(scene.id(scene.packed.edges.to[e])));
-  if (!before.length && !after.length && !node.ancestryHash) return null;
-  const links = (/** @type {string[]} */ ids) => ids.slice(0, 30).map((id) => [icon(model.nodes.get(id)?.status ?? 'Pending'), ' ', h('a', { class: 'mono', href: withParams({ node: id }) }, id.split('/').at(-1) ?? id), ' ']);
-  return h('section', { class: 'sect' }, h('h3', null, 'Ancestry'), h('dl', { class: 'facts' }, fact('Before', before.length ? links(before) : null), fact('After', after.length ? links(after) : null),
-    fact('Hash', node.ancestryHash ? h('span', null, h('code', { title: node.ancestryHash }, node.ancestryHash.slice(0, 16)), copyButton(node.ancestryHash, 'Copy the hash')) : null)));
-}
 customElements.define('w-node', NodePanel);

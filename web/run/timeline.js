@@ -31,7 +31,12 @@ export class Timeline extends HTMLElement {
   }
 
   connectedCallback() {
-    fill(this, h('div', { class: 'pane-head' }, h('h2', null, 'Timeline'), this.count, h('span', { class: 'spacer' }), legend()), this.axis, this.scroller);
+    fill(
+      this,
+      h('div', { class: 'pane-head' }, h('h2', null, 'Timeline'), this.count, h('span', { class: 'spacer' }), legend()),
+      this.axis,
+      this.scroller,
+    );
     new ResizeObserver(() => this.draw()).observe(this.scroller);
     this.ticker = setInterval(() => this.model && !this.model.exec?.endedAt && this.model.at === null && this.update(), 1000);
   }
@@ -99,7 +104,8 @@ export class Timeline extends HTMLElement {
     const place = this.bars.findIndex((bar) => bar.path === path);
     if (place >= 0) {
       const top = place * ROW;
-      if (top < this.scroller.scrollTop || top + ROW > this.scroller.scrollTop + this.scroller.clientHeight) this.scroller.scrollTop = top - 48;
+      if (top < this.scroller.scrollTop || top + ROW > this.scroller.scrollTop + this.scroller.clientHeight)
+        this.scroller.scrollTop = top - 48;
     }
     this.draw();
   }
@@ -109,11 +115,17 @@ export class Timeline extends HTMLElement {
     const { from, to } = this.span;
     const at = (/** @type {number} */ t) => Math.max(0, Math.min(100, ((t - from) / (to - from)) * 100));
     fill(this.count, `${number(this.bars.length)} · ${duration(to - from)}`);
-    fill(this.axis, [0, 0.25, 0.5, 0.75, 1].map((share) => h('span', { style: { left: `${share * 100}%` } }, duration((to - from) * share))));
+    fill(
+      this.axis,
+      [0, 0.25, 0.5, 0.75, 1].map((share) => h('span', { style: { left: `${share * 100}%` } }, duration((to - from) * share))),
+    );
     this.space.style.setProperty('height', `${this.bars.length * ROW}px`);
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 3);
     const last = Math.min(this.bars.length, first + Math.ceil(this.scroller.clientHeight / ROW) + 6);
-    fill(this.space, this.bars.slice(first, last).map((bar, k) => this.row(bar, first + k, at)));
+    fill(
+      this.space,
+      this.bars.slice(first, last).map((bar, k) => this.row(bar, first + k, at)),
+    );
   }
 
   /** @param {Bar} bar @param {number} place @param {(t: number) => number} at */
@@ -121,15 +133,49 @@ export class Timeline extends HTMLElement {
     const { node, path } = bar;
     const waits = node.status === 'Waiting' || node.signal || node.kind === 'delay' || node.kind === 'waitForSignal';
     const track = h('span', { class: 'tl-track' });
-    if (bar.from < bar.start) track.append(h('span', { class: 'tl-queue', style: { left: `${at(bar.from)}%`, width: `${at(bar.start) - at(bar.from)}%` } }));
-    track.append(h('span', { class: `tl-bar ${waits ? 'hatched' : ''} ${tone(node.status)}`, style: { left: `${at(bar.start)}%`, width: `max(3px, ${at(bar.end) - at(bar.start)}%)` } }));
-    for (let tick = 1; tick < Math.min(node.attempts, 20); tick++) track.append(h('span', { class: 'tl-tick', style: { left: `${at(bar.start + ((bar.end - bar.start) * tick) / node.attempts)}%` } }));
+    if (bar.from < bar.start)
+      track.append(h('span', { class: 'tl-queue', style: { left: `${at(bar.from)}%`, width: `${at(bar.start) - at(bar.from)}%` } }));
+    track.append(
+      h('span', {
+        class: `tl-bar ${waits ? 'hatched' : ''} ${tone(node.status)}`,
+        style: { left: `${at(bar.start)}%`, width: `max(3px, ${at(bar.end) - at(bar.start)}%)` },
+      }),
+    );
+    for (let tick = 1; tick < Math.min(node.attempts, 20); tick++)
+      track.append(h('span', { class: 'tl-tick', style: { left: `${at(bar.start + ((bar.end - bar.start) * tick) / node.attempts)}%` } }));
     const median = this.medians.get(basePath(path));
-    if (median) track.append(h('span', { class: 'tl-median', title: `Median of recent runs: ${duration(median)}`, style: { left: `${at(bar.start + median)}%` } }));
+    if (median)
+      track.append(
+        h('span', {
+          class: 'tl-median',
+          title: `Median of recent runs: ${duration(median)}`,
+          style: { left: `${at(bar.start + median)}%` },
+        }),
+      );
     const words = `${path}: ${node.status}, ${duration(bar.end - bar.start)}${bar.start - bar.from > 5 ? ` after ${duration(bar.start - bar.from)} in the queue` : ''}${node.attempts > 1 ? `, ${node.attempts} attempts` : ''}`;
-    return h('div', { role: 'listitem', class: 'tl-row', style: { top: `${place * ROW}px` } },
-      h('button', { type: 'button', class: `tl-pick${this.selected === path ? ' mine' : ''}`, title: words, 'aria-pressed': String(this.selected === path), on: { click: () => this.dispatchEvent(new CustomEvent('pick', { detail: path })) } },
-        h('span', { class: 'tl-name', style: { 'padding-left': `${bar.depth * 12}px` } }, icon(node.status), h('span', null, bar.depth ? path.slice(path.indexOf('[')) : node.name ?? path), h('span', { class: 'offscreen' }, `, ${node.status}`)), track, h('span', { class: 'tl-time' }, duration(bar.end - bar.start))));
+    return h(
+      'div',
+      { role: 'listitem', class: 'tl-row', style: { top: `${place * ROW}px` } },
+      h(
+        'button',
+        {
+          type: 'button',
+          class: `tl-pick${this.selected === path ? ' mine' : ''}`,
+          title: words,
+          'aria-pressed': String(this.selected === path),
+          on: { click: () => this.dispatchEvent(new CustomEvent('pick', { detail: path })) },
+        },
+        h(
+          'span',
+          { class: 'tl-name', style: { 'padding-left': `${bar.depth * 12}px` } },
+          icon(node.status),
+          h('span', null, bar.depth ? path.slice(path.indexOf('[')) : (node.name ?? path)),
+          h('span', { class: 'offscreen' }, `, ${node.status}`),
+        ),
+        track,
+        h('span', { class: 'tl-time' }, duration(bar.end - bar.start)),
+      ),
+    );
   }
 }
 
@@ -141,6 +187,15 @@ function latest(model) {
 }
 
 function legend() {
-  return h('span', { class: 'tl-legend muted' }, h('i', { class: 'swatch queue' }), 'queued ', h('i', { class: 'swatch run' }), 'running ', h('i', { class: 'swatch hatched' }), 'waiting');
+  return h(
+    'span',
+    { class: 'tl-legend muted' },
+    h('i', { class: 'swatch queue' }),
+    'queued ',
+    h('i', { class: 'swatch run' }),
+    'running ',
+    h('i', { class: 'swatch hatched' }),
+    'waiting',
+  );
 }
 customElements.define('w-timeline', Timeline);

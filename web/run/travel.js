@@ -40,7 +40,10 @@ export class Travel extends HTMLElement {
 
   /** @param {number | null} at */
   words(at) {
-    fill(this.word, at === null ? `all ${number(Number(this.range.max))} events` : `after event ${number(at)} of ${number(Number(this.range.max))}`);
+    fill(
+      this.word,
+      at === null ? `all ${number(Number(this.range.max))} events` : `after event ${number(at)} of ${number(Number(this.range.max))}`,
+    );
   }
 }
 customElements.define('w-travel', Travel);

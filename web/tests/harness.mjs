@@ -11,7 +11,16 @@ const modules = createRequire(join(process.env.PAGE_MODULES ?? join(process.cwd(
 const { chromium } = modules('playwright-core');
 export const AXE = modules.resolve('axe-core/axe.min.js');
 
-const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
 
 /** @returns {Promise<number>} */
 function freePort() {
@@ -44,7 +53,11 @@ export class Server {
   async up() {
     const binary = process.env.WINDLASS_BIN;
     if (!binary) throw new Error('WINDLASS_BIN names the binary to test');
-    this.process = spawn(binary, ['serve', '--data-dir', /** @type {string} */ (this.directory), '--listen', `127.0.0.1:${this.port}`, ...(this.words ?? [])], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...this.variables } });
+    this.process = spawn(
+      binary,
+      ['serve', '--data-dir', /** @type {string} */ (this.directory), '--listen', `127.0.0.1:${this.port}`, ...(this.words ?? [])],
+      { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...this.variables } },
+    );
     let said = '';
     this.process.stderr.on('data', (data) => (said = (said + data).slice(-4000)));
     const ended = new Promise((_, fail) => this.process.once('exit', (code) => fail(new Error(`the server ended with ${code}: ${said}`))));
@@ -74,7 +87,14 @@ export class Server {
 
   /** @param {string} method @param {string} path @param {any} [body] */
   async api(method, path, body) {
-    const answer = await fetch(`${this.url}/api/v1${path}`, { method, headers: { ...(body === undefined ? {} : { 'Content-Type': 'application/json' }), ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) }, body: body === undefined ? undefined : JSON.stringify(body) });
+    const answer = await fetch(`${this.url}/api/v1${path}`, {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}),
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return text ? JSON.parse(text) : null;
@@ -106,7 +126,10 @@ export async function launch() {
     browser,
     /** A page that remembers everything that must not happen. @param {Server} server @param {{ width?: number, height?: number, scheme?: string }} [how] */
     async page(server, how = {}) {
-      const context = await browser.newContext({ viewport: { width: how.width ?? 1440, height: how.height ?? 900 }, colorScheme: how.scheme ?? 'light' });
+      const context = await browser.newContext({
+        viewport: { width: how.width ?? 1440, height: how.height ?? 900 },
+        colorScheme: how.scheme ?? 'light',
+      });
       const page = await context.newPage();
       /** @type {string[]} */
       const wrong = [];
@@ -119,7 +142,11 @@ export async function launch() {
         if (protocol.startsWith('http') && host !== `127.0.0.1:${server.port}`) wrong.push(`a request to ${request.url()}`);
       });
       page.setDefaultTimeout(20_000);
-      return Object.assign(page, { wrong, goTo: (/** @type {string} */ path) => page.goto(server.url + path), done: () => context.close() });
+      return Object.assign(page, {
+        wrong,
+        goTo: (/** @type {string} */ path) => page.goto(server.url + path),
+        done: () => context.close(),
+      });
     },
   };
 }

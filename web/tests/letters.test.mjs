@@ -7,7 +7,10 @@ test('a dead letter is requeued', async () => {
   const server = await Server.start([], { WINDLASS_MAX_POISON_RETRIES: '1', WINDLASS_POISON_DELAY: '1s', WINDLASS_POISON_TRIAL: '60s' });
   const chromium = await launch();
   try {
-    await server.publish({ id: 'slow', nodes: [{ id: 'hold', actionType: 'core.sleep', parameters: { ms: 600_000 }, policies: { timeoutMs: 900_000 } }] });
+    await server.publish({
+      id: 'slow',
+      nodes: [{ id: 'hold', actionType: 'core.sleep', parameters: { ms: 600_000 }, policies: { timeoutMs: 900_000 } }],
+    });
     const run = await server.run('slow');
     for (let crash = 0; crash < 4; crash++) {
       await server.until(run, (now) => now.nodes.hold?.status === 'Running');

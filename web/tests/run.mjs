@@ -17,7 +17,18 @@ if (!binary || !modules) {
   process.exit(2);
 }
 const names = given('--only') ? [/** @type {string} */ (given('--only'))] : ['types', 'stories', 'views', 'letters'];
-const done = spawnSync(process.execPath, ['--test', '--test-concurrency=1', '--test-reporter=spec', '--test-timeout=150000', ...names.map((name) => join(here, `${name}.test.mjs`))], {
-  stdio: 'inherit', env: { ...process.env, WINDLASS_BIN: resolve(binary), PAGE_MODULES: resolve(modules) },
-});
+const done = spawnSync(
+  process.execPath,
+  [
+    '--test',
+    '--test-concurrency=1',
+    '--test-reporter=spec',
+    '--test-timeout=150000',
+    ...names.map((name) => join(here, `${name}.test.mjs`)),
+  ],
+  {
+    stdio: 'inherit',
+    env: { ...process.env, WINDLASS_BIN: resolve(binary), PAGE_MODULES: resolve(modules) },
+  },
+);
 process.exit(done.status ?? 1);

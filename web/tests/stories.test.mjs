@@ -7,7 +7,10 @@ import { billing, chargeCard, flaky, release } from './definitions.mjs';
 
 /** Runs a command that the page shows. @param {string} command */
 function sh(command) {
-  return execFileSync('sh', ['-c', command.replace(/^windlass /, `'${process.env.WINDLASS_BIN}' `)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+  return execFileSync('sh', ['-c', command.replace(/^windlass /, `'${process.env.WINDLASS_BIN}' `)], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
 }
 
 /** @type {Server} */
@@ -119,13 +122,17 @@ test('a workflow with two mistakes is written, repaired, published and run', asy
   page = await chromium.page(server);
   await page.goTo('/editor');
   const area = page.getByRole('textbox', { name: 'Definition' });
-  await area.fill('id: hello\nnodes:\n  - id: greet\n    actionTyp: core.echo\n  - id: done\n    actionType: core.echo\n    dependsOn: [gret]\n');
+  await area.fill(
+    'id: hello\nnodes:\n  - id: greet\n    actionTyp: core.echo\n  - id: done\n    actionType: core.echo\n    dependsOn: [gret]\n',
+  );
   const problems = page.locator('.problems');
   await problems.getByText('actionTyp').waitFor();
   await problems.getByText('gret').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Publish' }).isDisabled(), true);
   assert.equal(await page.locator('.gutter .bad').first().innerText(), '4');
-  await area.fill('id: hello\nnodes:\n  - id: greet\n    actionType: core.echo\n  - id: done\n    actionType: core.echo\n    dependsOn: [greet]\n');
+  await area.fill(
+    'id: hello\nnodes:\n  - id: greet\n    actionType: core.echo\n  - id: done\n    actionType: core.echo\n    dependsOn: [greet]\n',
+  );
   await problems.getByText('No problems').waitFor();
   await page.getByRole('button', { name: 'Publish' }).click();
   await page.getByRole('dialog').getByText('No live runs are affected').waitFor();
@@ -163,7 +170,10 @@ test('what the page shows at an event is what the server folds up to it', async 
   for (const [path, node] of Object.entries(then.nodes)) {
     if (path.includes('/')) continue;
     const label = node.name ?? path;
-    assert.ok(shown.some((/** @type {string} */ words) => words.startsWith(`${label}, ${node.status}`)), `${label} is ${node.status} in ${JSON.stringify(shown)}`);
+    assert.ok(
+      shown.some((/** @type {string} */ words) => words.startsWith(`${label}, ${node.status}`)),
+      `${label} is ${node.status} in ${JSON.stringify(shown)}`,
+    );
   }
   await page.getByRole('button', { name: 'Now' }).click();
   await page.locator('w-graph [role="option"]', { hasText: 'report, Succeeded' }).waitFor({ state: 'attached' });

@@ -37,8 +37,12 @@ function single(name, schema, indent) {
 /** @param {any} schema @param {string} indent */
 function object(schema, indent) {
   const required = new Set(schema.required ?? []);
-  const lines = Object.entries(schema.properties).map(([key, inner]) => `${indent}  ${/^[A-Za-z_$][\w$]*$/.test(key) ? key : JSON.stringify(key)}${required.has(key) ? '' : '?'}: ${type(inner, `${indent}  `)};`);
+  const lines = Object.entries(schema.properties).map(
+    ([key, inner]) =>
+      `${indent}  ${/^[A-Za-z_$][\w$]*$/.test(key) ? key : JSON.stringify(key)}${required.has(key) ? '' : '?'}: ${type(inner, `${indent}  `)};`,
+  );
   return `{\n${lines.join('\n')}\n${indent}}`;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) process.stdout.write(declarations(JSON.parse(readFileSync(process.argv[2], 'utf8'))));
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  process.stdout.write(declarations(JSON.parse(readFileSync(process.argv[2], 'utf8'))));

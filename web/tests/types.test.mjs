@@ -25,7 +25,11 @@ test('the types are those of the server', async () => {
   const server = await Server.start();
   try {
     const document = await fetch(`${server.url}/api/openapi.json`).then((answer) => answer.json());
-    assert.equal(readFileSync(join(web, 'types', 'api.d.ts'), 'utf8'), declarations(document), 'make them again: node web/tests/types.mjs openapi.json > web/types/api.d.ts');
+    assert.equal(
+      readFileSync(join(web, 'types', 'api.d.ts'), 'utf8'),
+      declarations(document),
+      'make them again: node web/tests/types.mjs openapi.json > web/types/api.d.ts',
+    );
   } finally {
     await server.remove();
   }
@@ -51,7 +55,10 @@ test('the whole page has at most 150 KiB compressed, modules at most 300 lines',
 test('what the page loads ahead is there', () => {
   const ahead = [...readFileSync(join(web, 'index.html'), 'utf8').matchAll(/"\/assets\/([^"]+)"/g)].map((found) => found[1]);
   const all = files(web).map((path) => path.slice(web.length + 1));
-  assert.deepEqual(ahead.filter((name) => !all.includes(name)), []);
+  assert.deepEqual(
+    ahead.filter((name) => !all.includes(name)),
+    [],
+  );
 });
 
 test('no module writes markup or calls another host', () => {

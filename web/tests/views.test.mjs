@@ -15,8 +15,17 @@ let chromium;
 let run;
 
 const hostile = {
-  id: 'hostile', displayName: HOSTILE, description: HOSTILE.repeat(20), nodes: [
-    { id: 'echo', name: HOSTILE, actionType: 'core.echo', parameters: { [HOSTILE]: HOSTILE, long: 'x'.repeat(1_000_000), deep: '{{ trigger.deep }}' }, edges: [{ targetNode: 'fail' }] },
+  id: 'hostile',
+  displayName: HOSTILE,
+  description: HOSTILE.repeat(20),
+  nodes: [
+    {
+      id: 'echo',
+      name: HOSTILE,
+      actionType: 'core.echo',
+      parameters: { [HOSTILE]: HOSTILE, long: 'x'.repeat(1_000_000), deep: '{{ trigger.deep }}' },
+      edges: [{ targetNode: 'fail' }],
+    },
     { id: 'fail', actionType: 'core.fail', parameters: { code: 'BAD', message: HOSTILE + 'y'.repeat(20_000), retriable: false } },
   ],
 };
@@ -37,7 +46,23 @@ after(async () => {
   await server?.remove();
 });
 
-const VIEWS = () => ['/', `/runs/${run}`, `/runs/${run}?node=echo`, `/runs/${run}?node=fail&pane=node`, `/runs/${run}?pane=timeline`, `/runs/${run}?pane=events`, '/workflows', '/workflows/hostile', '/workflows/hostile?tab=versions', '/workflows/hostile?tab=start', '/editor?workflow=hostile', '/operations', '/operations?tab=audit', '/operations?tab=jobs', '/operations?tab=secrets'];
+const VIEWS = () => [
+  '/',
+  `/runs/${run}`,
+  `/runs/${run}?node=echo`,
+  `/runs/${run}?node=fail&pane=node`,
+  `/runs/${run}?pane=timeline`,
+  `/runs/${run}?pane=events`,
+  '/workflows',
+  '/workflows/hostile',
+  '/workflows/hostile?tab=versions',
+  '/workflows/hostile?tab=start',
+  '/editor?workflow=hostile',
+  '/operations',
+  '/operations?tab=audit',
+  '/operations?tab=jobs',
+  '/operations?tab=secrets',
+];
 
 test('hostile names, labels, outputs and errors are text on every view, at 360 pixels without sideways scrolling', async () => {
   const page = await chromium.page(server, { width: 360, height: 740 });
@@ -67,23 +92,33 @@ test('hidden characters are shown by their code, and long values are cut with a 
 });
 
 test('axe finds nothing serious on any view, light or dark', async () => {
-  await Promise.all(['light', 'dark'].map(async (scheme) => {
-    const page = await chromium.page(server, { scheme });
-    for (const view of VIEWS()) {
-      await page.goTo(view);
-      await page.locator('main > *').first().waitFor();
-      await page.waitForLoadState('networkidle');
-      await page.evaluate(() => document.body.classList.add('still'));
-      // Playwright evaluates in the page without the page's policy.
-      const source = (await import('node:fs')).readFileSync(AXE, 'utf8');
-      await page.evaluate(source);
-      const found = await page.evaluate(() => /** @type {any} */ (globalThis).axe.run({ resultTypes: ['violations'] }));
-      const serious = found.violations.filter((/** @type {any} */ v) => v.impact === 'serious' || v.impact === 'critical').map((/** @type {any} */ v) => `${v.id}: ${v.nodes.slice(0, 3).map((/** @type {any} */ n) => n.html.slice(0, 160)).join(' | ')}`);
-      assert.deepEqual(serious, [], `${view} in ${scheme}`);
-    }
-    assert.deepEqual(page.wrong, []);
-    await page.done();
-  }));
+  await Promise.all(
+    ['light', 'dark'].map(async (scheme) => {
+      const page = await chromium.page(server, { scheme });
+      for (const view of VIEWS()) {
+        await page.goTo(view);
+        await page.locator('main > *').first().waitFor();
+        await page.waitForLoadState('networkidle');
+        await page.evaluate(() => document.body.classList.add('still'));
+        // Playwright evaluates in the page without the page's policy.
+        const source = (await import('node:fs')).readFileSync(AXE, 'utf8');
+        await page.evaluate(source);
+        const found = await page.evaluate(() => /** @type {any} */ (globalThis).axe.run({ resultTypes: ['violations'] }));
+        const serious = found.violations
+          .filter((/** @type {any} */ v) => v.impact === 'serious' || v.impact === 'critical')
+          .map(
+            (/** @type {any} */ v) =>
+              `${v.id}: ${v.nodes
+                .slice(0, 3)
+                .map((/** @type {any} */ n) => n.html.slice(0, 160))
+                .join(' | ')}`,
+          );
+        assert.deepEqual(serious, [], `${view} in ${scheme}`);
+      }
+      assert.deepEqual(page.wrong, []);
+      await page.done();
+    }),
+  );
 });
 
 test('the keyboard alone searches, chooses a node, opens a loop and a dialog', async () => {
@@ -121,7 +156,9 @@ test('the page says that the server is gone, and goes on by itself when it is ba
   await page.locator('.pill.live').waitFor();
   await server.down();
   await page.getByText('The server cannot be reached').waitFor();
-  await page.route('**/operations', async (/** @type {any} */ route) => route.fulfill({ contentType: 'text/html', body: '<meta name="windlass-version" content="9.9.9+new">' }));
+  await page.route('**/operations', async (/** @type {any} */ route) =>
+    route.fulfill({ contentType: 'text/html', body: '<meta name="windlass-version" content="9.9.9+new">' }),
+  );
   await server.up();
   await page.getByText('The server cannot be reached').waitFor({ state: 'detached' });
   await page.getByText('the server now runs 9.9.9+new').waitFor();
@@ -144,7 +181,15 @@ test('a token signs in, stays out of the address, and decides what is offered', 
   const guarded = await Server.start();
   await guarded.down();
   const keys = join(/** @type {string} */ (guarded.directory), 'keys.jwks.json');
-  const token = (/** @type {string} */ scope) => execFileSync(/** @type {string} */ (process.env.WINDLASS_BIN), ['token', '--scope', scope, '--key', keys], { cwd: guarded.directory, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim().split('\n').at(-1) ?? '';
+  const token = (/** @type {string} */ scope) =>
+    execFileSync(/** @type {string} */ (process.env.WINDLASS_BIN), ['token', '--scope', scope, '--key', keys], {
+      cwd: guarded.directory,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+      .trim()
+      .split('\n')
+      .at(-1) ?? '';
   guarded.token = token('admin');
   guarded.words = ['--auth-keys', keys];
   await guarded.up();

@@ -48,8 +48,13 @@ export function time(at) {
 /** @param {string | (() => string)} value @param {string} [what] */
 export function copyButton(value, what = 'Copy') {
   const button = h('button', { class: 'copy', type: 'button', title: what, 'aria-label': what });
-  const sheets = () => svg('svg', { viewBox: '0 0 14 14', class: 'copy-icon', 'aria-hidden': 'true' },
-    svg('rect', { x: 1.5, y: 1.5, width: 7.5, height: 8.5, rx: 1.5 }), svg('path', { d: 'M11.5 4.5h.5a1 1 0 0 1 1 1v6.5a1 1 0 0 1-1 1H6a1 1 0 0 1-1-1v0' }));
+  const sheets = () =>
+    svg(
+      'svg',
+      { viewBox: '0 0 14 14', class: 'copy-icon', 'aria-hidden': 'true' },
+      svg('rect', { x: 1.5, y: 1.5, width: 7.5, height: 8.5, rx: 1.5 }),
+      svg('path', { d: 'M11.5 4.5h.5a1 1 0 0 1 1 1v6.5a1 1 0 0 1-1 1H6a1 1 0 0 1-1-1v0' }),
+    );
   button.append(sheets());
   button.addEventListener('click', async (event) => {
     event.stopPropagation();
@@ -96,14 +101,32 @@ export function labelChips(labels, href) {
       ? h('a', { class: 'chip', href: href(key, value), title: `Only ${key}=${value}` }, words)
       : h('span', { class: 'chip', title: `${key}=${value}` }, words);
   });
-  if (all.length > 6) shown.push(h('span', { class: 'chip muted', title: all.slice(6).map(([k, v]) => `${k}=${v}`).join('\n') }, `+${all.length - 6}`));
+  if (all.length > 6)
+    shown.push(
+      h(
+        'span',
+        {
+          class: 'chip muted',
+          title: all
+            .slice(6)
+            .map(([k, v]) => `${k}=${v}`)
+            .join('\n'),
+        },
+        `+${all.length - 6}`,
+      ),
+    );
   return h('span', { class: 'chips' }, shown);
 }
 
 /** A command to type, with a button that copies it. @param {string} text @param {string} [label] */
 export function commandLine(text, label) {
-  return h('div', { class: 'command' }, label ? h('span', { class: 'command-label' }, label) : null,
-    h('code', { tabindex: '0' }, text), copyButton(text, 'Copy the command'));
+  return h(
+    'div',
+    { class: 'command' },
+    label ? h('span', { class: 'command-label' }, label) : null,
+    h('code', { tabindex: '0' }, text),
+    copyButton(text, 'Copy the command'),
+  );
 }
 
 /** A command for the server that this page is of. @param {string} words */

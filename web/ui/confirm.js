@@ -13,19 +13,31 @@ export function confirm(what) {
   const commands = h('div', { class: 'stack' });
   const body = () => (what.read ? what.read() : what.body);
   const draw = () => fill(commands, commandLine(cli(what.cli), 'CLI'), commandLine(curl(what.method, what.path, masked(body())), 'curl'));
-  const act = button(what.verb, async () => {
-    act.disabled = true;
-    try {
-      const answer = await api(what.method, what.path, { body: body() });
-      dialog.close();
-      what.done(answer);
-    } catch (error) {
-      fill(reply, failure(error));
-      act.disabled = false;
-    }
-  }, what.danger ? 'danger' : 'primary');
+  const act = button(
+    what.verb,
+    async () => {
+      act.disabled = true;
+      try {
+        const answer = await api(what.method, what.path, { body: body() });
+        dialog.close();
+        what.done(answer);
+      } catch (error) {
+        fill(reply, failure(error));
+        act.disabled = false;
+      }
+    },
+    what.danger ? 'danger' : 'primary',
+  );
   what.fields?.addEventListener('input', draw);
-  const content = h('div', { class: 'sheet' }, h('p', null, what.words), what.fields ?? null, reply, h('details', null, h('summary', null, 'The same as a command'), commands), h('div', { class: 'buttons' }, act));
+  const content = h(
+    'div',
+    { class: 'sheet' },
+    h('p', null, what.words),
+    what.fields ?? null,
+    reply,
+    h('details', null, h('summary', null, 'The same as a command'), commands),
+    h('div', { class: 'buttons' }, act),
+  );
   const dialog = openDialog(what.title, content);
   draw();
 }

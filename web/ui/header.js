@@ -19,7 +19,10 @@ export function startHeader(place) {
   const who = h('span', { class: 'who' });
   const drawNav = () => {
     const now = route().name;
-    fill(nav, PLACES.map(({ name, href, views }) => h('a', { href, 'aria-current': views.includes(now) ? 'page' : null }, name)));
+    fill(
+      nav,
+      PLACES.map(({ name, href, views }) => h('a', { href, 'aria-current': views.includes(now) ? 'page' : null }, name)),
+    );
   };
   const drawState = () => {
     const now = connectionState();
@@ -31,8 +34,15 @@ export function startHeader(place) {
     const claims = getClaims();
     fill(who);
     if (!getToken()) return;
-    fill(who, h('span', { class: 'muted', title: `Scopes: ${[...(claims?.scopes ?? [])].join(', ')}` }, claims?.tenant ?? claims?.subject ?? 'token'),
-      h('button', { type: 'button', class: 'link', on: { click: signOut } }, 'Sign out'));
+    fill(
+      who,
+      h(
+        'span',
+        { class: 'muted', title: `Scopes: ${[...(claims?.scopes ?? [])].join(', ')}` },
+        claims?.tenant ?? claims?.subject ?? 'token',
+      ),
+      h('button', { type: 'button', class: 'link', on: { click: signOut } }, 'Sign out'),
+    );
   };
   fill(place, h('a', { class: 'brand', href: '/' }, mark(), h('span', null, 'Windlass')), nav, search(), state, who);
   routes.addEventListener('route', drawNav);
@@ -55,8 +65,15 @@ function mark() {
 function search() {
   const list = h('ul', { id: 'search-results', role: 'listbox', hidden: true, 'aria-label': 'Found' });
   const input = h('input', {
-    type: 'search', placeholder: 'Run id, workflow …', 'aria-label': 'Search runs and workflows', autocomplete: 'off', spellcheck: 'false',
-    role: 'combobox', 'aria-expanded': 'false', 'aria-controls': 'search-results', 'aria-autocomplete': 'list',
+    type: 'search',
+    placeholder: 'Run id, workflow …',
+    'aria-label': 'Search runs and workflows',
+    autocomplete: 'off',
+    spellcheck: 'false',
+    role: 'combobox',
+    'aria-expanded': 'false',
+    'aria-controls': 'search-results',
+    'aria-autocomplete': 'list',
   });
   let at = -1;
   /** @type {string[]} */
@@ -74,15 +91,21 @@ function search() {
     input.blur();
     navigate(href);
   };
-  const mark = () => [...list.children].forEach((item, i) => {
-    item.setAttribute('aria-selected', String(i === at));
-    if (i === at) input.setAttribute('aria-activedescendant', item.id);
-  });
+  const mark = () =>
+    [...list.children].forEach((item, i) => {
+      item.setAttribute('aria-selected', String(i === at));
+      if (i === at) input.setAttribute('aria-activedescendant', item.id);
+    });
   const find = debounce(160, async () => {
     const found = await lookUp(input.value.trim());
     hrefs = found.map((item) => item.href);
     at = found.length ? 0 : -1;
-    fill(list, found.map((item, i) => h('li', { role: 'option', id: `found-${i}`, on: { mousedown: (/** @type {Event} */ e) => (e.preventDefault(), go(i)) } }, item.row)));
+    fill(
+      list,
+      found.map((item, i) =>
+        h('li', { role: 'option', id: `found-${i}`, on: { mousedown: (/** @type {Event} */ e) => (e.preventDefault(), go(i)) } }, item.row),
+      ),
+    );
     if (!found.length && input.value.trim()) fill(list, h('li', { class: 'muted', role: 'option' }, 'Nothing found'));
     list.hidden = !input.value.trim() || document.activeElement !== input;
     input.setAttribute('aria-expanded', String(!list.hidden));
@@ -116,14 +139,24 @@ async function lookUp(words) {
   if (/^[0-9a-f-]{4,36}$/i.test(words)) {
     const runs = await get(`/api/v1/executions?limit=8&prefix=${encodeURIComponent(words.toLowerCase())}`).catch(() => null);
     for (const run of runs?.items ?? []) {
-      found.push({ href: runHref(run.executionId), row: [badge(run.status), h('span', { class: 'mono' }, run.executionId), h('span', { class: 'muted' }, run.workflowId)] });
+      found.push({
+        href: runHref(run.executionId),
+        row: [badge(run.status), h('span', { class: 'mono' }, run.executionId), h('span', { class: 'muted' }, run.workflowId)],
+      });
     }
   }
   const workflows = await get('/api/v1/workflows?limit=1000').catch(() => null);
   const needle = words.toLowerCase();
   for (const item of workflows?.items ?? []) {
     if (!`${item.workflowId} ${item.displayName ?? ''}`.toLowerCase().includes(needle)) continue;
-    found.push({ href: workflowHref(item.workflowId), row: [h('span', { class: 'kind' }, 'workflow'), h('span', null, item.displayName ?? item.workflowId), h('span', { class: 'muted mono' }, item.workflowId)] });
+    found.push({
+      href: workflowHref(item.workflowId),
+      row: [
+        h('span', { class: 'kind' }, 'workflow'),
+        h('span', null, item.displayName ?? item.workflowId),
+        h('span', { class: 'muted mono' }, item.workflowId),
+      ],
+    });
     if (found.length > 12) break;
   }
   return found;

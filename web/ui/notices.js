@@ -12,10 +12,31 @@ export function startNotices(place) {
   const draw = () => {
     const expires = getClaims()?.expires ?? null;
     const soon = expires !== null && expires - Date.now() < 300_000;
-    fill(place,
-      connectionState() === 'offline' ? h('p', { class: 'notice bad' }, 'The server cannot be reached. What you see is what was last known; the page reconnects by itself.') : null,
-      theirs !== mine ? h('p', { class: 'notice' }, `This page is of version ${mine}, the server now runs ${theirs}. `, h('button', { type: 'button', class: 'link', on: { click: () => location.reload() } }, 'Reload the page')) : null,
-      soon && expires ? h('p', { class: 'notice' }, expires < Date.now() ? 'Your token has expired. Sign in with a new one.' : `Your token expires ${relative(expires)}.`) : null);
+    fill(
+      place,
+      connectionState() === 'offline'
+        ? h(
+            'p',
+            { class: 'notice bad' },
+            'The server cannot be reached. What you see is what was last known; the page reconnects by itself.',
+          )
+        : null,
+      theirs !== mine
+        ? h(
+            'p',
+            { class: 'notice' },
+            `This page is of version ${mine}, the server now runs ${theirs}. `,
+            h('button', { type: 'button', class: 'link', on: { click: () => location.reload() } }, 'Reload the page'),
+          )
+        : null,
+      soon && expires
+        ? h(
+            'p',
+            { class: 'notice' },
+            expires < Date.now() ? 'Your token has expired. Sign in with a new one.' : `Your token expires ${relative(expires)}.`,
+          )
+        : null,
+    );
   };
   connection.addEventListener('state', (event) => {
     draw();

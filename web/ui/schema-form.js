@@ -10,7 +10,13 @@ let ids = 0;
 export function jsonField(title, value, changed) {
   const id = `field-${++ids}`;
   const text = value === undefined ? '' : JSON.stringify(value, null, 2);
-  const area = h('textarea', { id, class: 'mono', rows: String(Math.min(14, Math.max(3, text.split('\n').length))), spellcheck: 'false', value: text });
+  const area = h('textarea', {
+    id,
+    class: 'mono',
+    rows: String(Math.min(14, Math.max(3, text.split('\n').length))),
+    spellcheck: 'false',
+    value: text,
+  });
   area.addEventListener('input', changed);
   return {
     element: h('div', { class: 'field' }, h('label', { for: id }, title), area),
@@ -41,7 +47,9 @@ export function schemaForm(schema, value, changed, title = '') {
       return;
     }
     asJson = !asJson;
-    part = asJson ? jsonField(title || 'Value', now, changed) : partOf(schema, now, schema?.title ?? title, changed, 0, { fresh: false, required: true });
+    part = asJson
+      ? jsonField(title || 'Value', now, changed)
+      : partOf(schema, now, schema?.title ?? title, changed, 0, { fresh: false, required: true });
     swap.textContent = asJson ? 'Edit as a form' : 'Edit as JSON';
     draw();
     changed();
@@ -74,7 +82,8 @@ function partOf(schema, value, title, changed, depth, how) {
   const type = typeOf(schema);
   if (Array.isArray(schema?.enum)) return choice(schema, value, title, changed);
   if (depth < 6 && type === 'object' && schema.properties) return object(schema, value, title, changed, depth, how);
-  if (depth < 6 && type === 'array' && schema.items && typeof schema.items === 'object') return list(schema, value, title, changed, depth, how);
+  if (depth < 6 && type === 'array' && schema.items && typeof schema.items === 'object')
+    return list(schema, value, title, changed, depth, how);
   if (type === 'boolean') return yesNo(schema, value, title, changed, how);
   if (type === 'string' || type === 'integer' || type === 'number') return line(schema, type, value, title, changed);
   return jsonField(title || 'Value', value ?? null, changed);
@@ -82,13 +91,26 @@ function partOf(schema, value, title, changed, depth, how) {
 
 /** @param {string} id @param {string} title @param {any} schema @param {HTMLElement} input */
 function field(id, title, schema, input) {
-  return h('div', { class: 'field' }, h('label', { for: id }, title), input, schema.description ? h('span', { class: 'help' }, schema.description) : null);
+  return h(
+    'div',
+    { class: 'field' },
+    h('label', { for: id }, title),
+    input,
+    schema.description ? h('span', { class: 'help' }, schema.description) : null,
+  );
 }
 
 /** @param {any} schema @param {any} value @param {string} title @param {() => void} changed @returns {Part} */
 function choice(schema, value, title, changed) {
   const id = `field-${++ids}`;
-  const select = h('select', { id, on: { change: changed } }, h('option', { value: '' }, '–'), schema.enum.map((/** @type {any} */ item, /** @type {number} */ i) => h('option', { value: String(i) }, typeof item === 'string' ? item : JSON.stringify(item))));
+  const select = h(
+    'select',
+    { id, on: { change: changed } },
+    h('option', { value: '' }, '–'),
+    schema.enum.map((/** @type {any} */ item, /** @type {number} */ i) =>
+      h('option', { value: String(i) }, typeof item === 'string' ? item : JSON.stringify(item)),
+    ),
+  );
   const at = schema.enum.findIndex((/** @type {any} */ item) => JSON.stringify(item) === JSON.stringify(value));
   select.value = at < 0 ? '' : String(at);
   return { element: field(id, title, schema, select), read: () => (select.value === '' ? undefined : schema.enum[Number(select.value)]) };
@@ -98,7 +120,15 @@ function choice(schema, value, title, changed) {
 function yesNo(schema, value, title, changed, how) {
   const box = h('input', { type: 'checkbox', on: { change: changed } });
   box.checked = value === true;
-  return { element: h('div', { class: 'field' }, h('label', null, box, title), schema.description ? h('span', { class: 'help' }, schema.description) : null), read: () => (box.checked || how.required || value !== undefined ? box.checked : undefined) };
+  return {
+    element: h(
+      'div',
+      { class: 'field' },
+      h('label', null, box, title),
+      schema.description ? h('span', { class: 'help' }, schema.description) : null,
+    ),
+    read: () => (box.checked || how.required || value !== undefined ? box.checked : undefined),
+  };
 }
 
 /** @param {any} schema @param {string} type @param {any} value @param {string} title @param {() => void} changed @returns {Part} */
@@ -106,7 +136,9 @@ function line(schema, type, value, title, changed) {
   const id = `field-${++ids}`;
   const text = value === undefined || value === null ? '' : String(value);
   const long = type === 'string' && (text.length > 80 || text.includes('\n'));
-  const input = long ? h('textarea', { id, value: text, rows: '4' }) : h('input', { id, type: 'text', inputmode: type === 'string' ? null : 'decimal', value: text, spellcheck: 'false' });
+  const input = long
+    ? h('textarea', { id, value: text, rows: '4' })
+    : h('input', { id, type: 'text', inputmode: type === 'string' ? null : 'decimal', value: text, spellcheck: 'false' });
   input.addEventListener('input', changed);
   return {
     element: field(id, title, schema, input),
@@ -114,7 +146,8 @@ function line(schema, type, value, title, changed) {
       if (input.value === '') return type === 'string' && text !== '' ? '' : undefined;
       if (type === 'string') return input.value;
       const number = Number(input.value);
-      if (!Number.isFinite(number) || (type === 'integer' && !Number.isInteger(number))) throw new Error(`${title}: ${input.value} is not ${type === 'integer' ? 'a whole number' : 'a number'}.`);
+      if (!Number.isFinite(number) || (type === 'integer' && !Number.isInteger(number)))
+        throw new Error(`${title}: ${input.value} is not ${type === 'integer' ? 'a whole number' : 'a number'}.`);
       return number;
     },
   };
@@ -126,10 +159,25 @@ function object(schema, value, title, changed, depth, how) {
   const required = new Set(schema.required ?? []);
   const parts = Object.entries(schema.properties).map(([key, inner]) => {
     const one = /** @type {any} */ (inner);
-    return /** @type {[string, Part]} */ ([key, partOf(one, known[key] ?? (how.fresh ? initial(one) : undefined), `${one?.title ?? key}${required.has(key) ? '' : ' (optional)'}`, changed, depth + 1, { fresh: how.fresh, required: required.has(key) })]);
+    return /** @type {[string, Part]} */ ([
+      key,
+      partOf(
+        one,
+        known[key] ?? (how.fresh ? initial(one) : undefined),
+        `${one?.title ?? key}${required.has(key) ? '' : ' (optional)'}`,
+        changed,
+        depth + 1,
+        { fresh: how.fresh, required: required.has(key) },
+      ),
+    ]);
   });
   const rest = Object.fromEntries(Object.entries(known).filter(([key]) => !(key in schema.properties)));
-  const element = h('fieldset', { class: depth ? 'field nested' : 'field' }, title ? h('legend', null, title) : null, parts.map(([, part]) => part.element));
+  const element = h(
+    'fieldset',
+    { class: depth ? 'field nested' : 'field' },
+    title ? h('legend', null, title) : null,
+    parts.map(([, part]) => part.element),
+  );
   return {
     element,
     read: () => {
@@ -152,18 +200,47 @@ function list(schema, value, title, changed, depth, how) {
   const rows = h('div', { class: 'field nested' });
   const add = (/** @type {any} */ item) => {
     const part = partOf(schema.items, item, `${title} ${parts.length + 1}`, changed, depth + 1, { fresh: how.fresh, required: true });
-    const row = h('div', { class: 'array-item' }, part.element, h('button', { type: 'button', class: 'button small', 'aria-label': `Remove ${title} ${parts.length + 1}`, on: { click: () => {
-      parts = parts.filter((other) => other !== part);
-      row.remove();
-      changed();
-    } } }, '−'));
+    const row = h(
+      'div',
+      { class: 'array-item' },
+      part.element,
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'button small',
+          'aria-label': `Remove ${title} ${parts.length + 1}`,
+          on: {
+            click: () => {
+              parts = parts.filter((other) => other !== part);
+              row.remove();
+              changed();
+            },
+          },
+        },
+        '−',
+      ),
+    );
     parts.push(part);
     rows.append(row);
   };
   for (const item of Array.isArray(value) ? value : []) add(item);
-  const more = h('button', { type: 'button', class: 'button small', on: { click: () => {
-    add(initial(schema.items));
-    changed();
-  } } }, `Add to ${title}`);
-  return { element: h('fieldset', { class: 'field' }, h('legend', null, title), rows, h('div', null, more)), read: () => parts.map((part) => part.read()).filter((item) => item !== undefined) };
+  const more = h(
+    'button',
+    {
+      type: 'button',
+      class: 'button small',
+      on: {
+        click: () => {
+          add(initial(schema.items));
+          changed();
+        },
+      },
+    },
+    `Add to ${title}`,
+  );
+  return {
+    element: h('fieldset', { class: 'field' }, h('legend', null, title), rows, h('div', null, more)),
+    read: () => parts.map((part) => part.read()).filter((item) => item !== undefined),
+  };
 }

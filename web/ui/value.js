@@ -19,9 +19,24 @@ export function valueView(value, how = {}) {
 /** A titled value with copy and the whole. @param {string} title @param {any} value */
 export function valueBlock(title, value) {
   if (value === undefined) return null;
-  return h('section', { class: 'sect' }, h('div', { class: 'block-head' }, h('h3', null, title), h('span', { class: 'block-tools' },
-    value !== null && typeof value === 'object' ? h('button', { type: 'button', class: 'link', on: { click: () => showWhole(title, JSON.stringify(value, null, 2)) } }, 'JSON') : null,
-    copyButton(() => (typeof value === 'string' ? value : JSON.stringify(value, null, 2)), `Copy ${title.toLowerCase()}`))), valueView(value));
+  return h(
+    'section',
+    { class: 'sect' },
+    h(
+      'div',
+      { class: 'block-head' },
+      h('h3', null, title),
+      h(
+        'span',
+        { class: 'block-tools' },
+        value !== null && typeof value === 'object'
+          ? h('button', { type: 'button', class: 'link', on: { click: () => showWhole(title, JSON.stringify(value, null, 2)) } }, 'JSON')
+          : null,
+        copyButton(() => (typeof value === 'string' ? value : JSON.stringify(value, null, 2)), `Copy ${title.toLowerCase()}`),
+      ),
+    ),
+    valueView(value),
+  );
 }
 
 /** @param {any} value @param {string | null} name @param {number} open */
@@ -38,7 +53,8 @@ function branch(value, name, open) {
   const more = () => {
     const until = Math.min(size, shown + PER_LEVEL);
     kids.querySelector(':scope > .more')?.remove();
-    for (; shown < until; shown++) kids.append(branch(keys ? value[keys[shown]] : value[shown], keys ? keys[shown] : String(shown), open - 1));
+    for (; shown < until; shown++)
+      kids.append(branch(keys ? value[keys[shown]] : value[shown], keys ? keys[shown] : String(shown), open - 1));
     if (shown < size) kids.append(h('button', { type: 'button', class: 'link more', on: { click: more } }, `${number(size - shown)} more`));
   };
   const set = (/** @type {boolean} */ on) => {
@@ -54,8 +70,14 @@ function branch(value, name, open) {
 /** A small value in one line, if it fits. @param {any} value @param {string[] | null} keys */
 function glimpse(value, keys) {
   const all = keys ? keys.map((key) => value[key]) : value;
-  if (all.length > 6 || all.some((/** @type {any} */ item) => (item !== null && typeof item === 'object') || (typeof item === 'string' && item.length > 40))) return null;
-  const words = all.map((/** @type {any} */ item, /** @type {number} */ i) => (keys ? `${keys[i]}: ${JSON.stringify(item)}` : JSON.stringify(item))).join(', ');
+  if (
+    all.length > 6 ||
+    all.some((/** @type {any} */ item) => (item !== null && typeof item === 'object') || (typeof item === 'string' && item.length > 40))
+  )
+    return null;
+  const words = all
+    .map((/** @type {any} */ item, /** @type {number} */ i) => (keys ? `${keys[i]}: ${JSON.stringify(item)}` : JSON.stringify(item)))
+    .join(', ');
   return words.length > 70 ? null : keys ? `{ ${words} }` : `[ ${words} ]`;
 }
 
@@ -68,8 +90,12 @@ function leaf(value) {
 /** @param {string} value */
 function textLeaf(value) {
   if (value.length <= TEXT) return h('span', { class: 'str' }, JSON.stringify(value));
-  return h('span', { class: 'str' }, `${JSON.stringify(value.slice(0, TEXT)).slice(0, -1)}…`,
-    h('button', { type: 'button', class: 'link', on: { click: () => showWhole('Value', value) } }, `all ${bytes(value.length)}`));
+  return h(
+    'span',
+    { class: 'str' },
+    `${JSON.stringify(value.slice(0, TEXT)).slice(0, -1)}…`,
+    h('button', { type: 'button', class: 'link', on: { click: () => showWhole('Value', value) } }, `all ${bytes(value.length)}`),
+  );
 }
 
 /** The whole text, up to a bound; beyond it, as a file. @param {string} title @param {string} text */
@@ -82,7 +108,13 @@ export function showWhole(title, text) {
     link.click();
     URL.revokeObjectURL(link.href);
   });
-  const content = h('div', { class: 'sheet' }, text.length > WHOLE ? h('p', { class: 'muted' }, `The first ${bytes(WHOLE)} of ${bytes(text.length)}.`) : null, body, h('div', { class: 'buttons' }, save, copyButton(text)));
+  const content = h(
+    'div',
+    { class: 'sheet' },
+    text.length > WHOLE ? h('p', { class: 'muted' }, `The first ${bytes(WHOLE)} of ${bytes(text.length)}.`) : null,
+    body,
+    h('div', { class: 'buttons' }, save, copyButton(text)),
+  );
   openDialog(title, content, undefined, 'wide');
 }
 
@@ -91,6 +123,12 @@ export function longText(text, limit = 600) {
   if (!text) return null;
   const span = h('span', { class: 'long' });
   if (text.length <= limit) fill(span, text);
-  else fill(span, text.slice(0, limit), '… ', h('button', { type: 'button', class: 'link', on: { click: () => showWhole('Text', text) } }, `all ${bytes(text.length)}`));
+  else
+    fill(
+      span,
+      text.slice(0, limit),
+      '… ',
+      h('button', { type: 'button', class: 'link', on: { click: () => showWhole('Text', text) } }, `all ${bytes(text.length)}`),
+    );
   return span;
 }

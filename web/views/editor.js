@@ -5,11 +5,10 @@ import { ApiError, api, get, workflowPath } from '../lib/api.js';
 import { View, failure } from '../lib/view.js';
 import { can, getToken } from '../lib/session.js';
 import { navigate, setParams, workflowHref } from '../lib/router.js';
-import { button, cli, commandLine, runLink } from '../ui/bits.js';
+import { button, cli, commandLine } from '../ui/bits.js';
 import { openDialog } from '../ui/dialog.js';
-import { badge } from '../lib/status.js';
-import { plural } from '../lib/text.js';
 import { CodeElement } from '../editor/code.js';
+import { planTable } from '../editor/plan.js';
 import { readYaml } from '../editor/yaml.js';
 import { GraphElement } from '../graph/view.js';
 import { Scene } from '../graph/scene.js';
@@ -56,10 +55,25 @@ class Editor extends View {
   /** @param {import('../lib/router.js').Route} now */
   async start(now) {
     setTitle('Editor');
-    fill(this, h('div', { class: 'editor-page' },
-      h('div', { class: 'page-head' }, h('h1', null, now.params.get('workflow') ?? 'New workflow'), h('span', { class: 'muted' }, 'JSON or YAML; Ctrl+Space completes'), h('span', { class: 'spacer' }),
-        button('Simulate', () => this.simulate()), can('workflows:manage') ? this.publishButton : null),
-      this.code, h('div', { class: 'editor-side' }, h('div', { class: 'graph-box' }, this.graph)), this.problems));
+    fill(
+      this,
+      h(
+        'div',
+        { class: 'editor-page' },
+        h(
+          'div',
+          { class: 'page-head' },
+          h('h1', null, now.params.get('workflow') ?? 'New workflow'),
+          h('span', { class: 'muted' }, 'JSON or YAML; Ctrl+Space completes'),
+          h('span', { class: 'spacer' }),
+          button('Simulate', () => this.simulate()),
+          can('workflows:manage') ? this.publishButton : null,
+        ),
+        this.code,
+        h('div', { class: 'editor-side' }, h('div', { class: 'graph-box' }, this.graph)),
+        this.problems,
+      ),
+    );
     this.graph.addEventListener('toggle', (/** @type {any} */ event) => {
       if (!this.open.delete(event.detail)) this.open.add(event.detail);
       this.drawGraph();
@@ -73,7 +87,11 @@ class Editor extends View {
     else {
       const version = now.params.get('version');
       try {
-        this.code.value = JSON.stringify(await get(`${workflowPath(id)}${version ? `?version=${encodeURIComponent(version)}` : ''}`, this.abort.signal), null, 2);
+        this.code.value = JSON.stringify(
+          await get(`${workflowPath(id)}${version ? `?version=${encodeURIComponent(version)}` : ''}`, this.abort.signal),
+          null,
+          2,
+        );
       } catch (error) {
         fill(this.problems, failure(error));
         return;
@@ -110,7 +128,11 @@ class Editor extends View {
     const mine = ++this.asked;
     if (!can('workflows:manage')) return fill(this.problems, h('span', { class: 'muted' }, 'Your token may not validate or publish.'));
     try {
-      const answer = await api('POST', '/api/v1/workflows/validate', { text: this.code.value, type: this.type(), signal: this.abort.signal });
+      const answer = await api('POST', '/api/v1/workflows/validate', {
+        text: this.code.value,
+        type: this.type(),
+        signal: this.abort.signal,
+      });
       if (mine !== this.asked) return;
       this.show(answer.problems, answer.valid);
     } catch (error) {
@@ -129,27 +151,61 @@ class Editor extends View {
     this.code.mark(problems);
     this.publishButton.disabled = !valid;
     if (!problems.length) return fill(this.problems, h('span', { class: 'good' }, '✓ No problems'));
-    fill(this.problems, problems.slice(0, 100).map((problem) => h('button', { type: 'button', on: { click: () => this.code.go(problem.line ?? 1, problem.column ?? 1) } },
-      h('span', { class: problem.severity === 'warning' ? 'wait' : 'bad' }, `${problem.line ?? '–'}:${problem.column ?? '–'} `), h('code', null, problem.code ?? ''), ' ', problem.message, problem.suggestion ? h('span', { class: 'muted' }, ` (${problem.suggestion})`) : null)));
+    fill(
+      this.problems,
+      problems
+        .slice(0, 100)
+        .map((problem) =>
+          h(
+            'button',
+            { type: 'button', on: { click: () => this.code.go(problem.line ?? 1, problem.column ?? 1) } },
+            h('span', { class: problem.severity === 'warning' ? 'wait' : 'bad' }, `${problem.line ?? '–'}:${problem.column ?? '–'} `),
+            h('code', null, problem.code ?? ''),
+            ' ',
+            problem.message,
+            problem.suggestion ? h('span', { class: 'muted' }, ` (${problem.suggestion})`) : null,
+          ),
+        ),
+    );
   }
 
   /** Goes to where a node is written. @param {string} path */
   find(path) {
     const id = path.split('/').at(-1) ?? path;
     const lines = this.code.value.split('\n');
-    const line = lines.findIndex((text) => new RegExp(`["']?id["']?\\s*:\\s*["']?${id.replace(/[^\w-]/g, '')}["']?\\s*[,}]?\\s*$`).test(text.trim()) || text.includes(`"id": "${id}"`) || text.includes(`{ id: ${id},`));
+    const line = lines.findIndex(
+      (text) =>
+        new RegExp(`["']?id["']?\\s*:\\s*["']?${id.replace(/[^\w-]/g, '')}["']?\\s*[,}]?\\s*$`).test(text.trim()) ||
+        text.includes(`"id": "${id}"`) ||
+        text.includes(`{ id: ${id},`),
+    );
     if (line >= 0) this.code.go(line + 1, 1);
   }
 
   simulate() {
     const id = this.draft?.id ?? 'workflow';
-    openDialog('Simulate', h('div', { class: 'sheet' },
-      h('p', { class: 'muted' }, 'A simulation runs a definition many times in virtual time with mocked actions, and says which endings are possible. Save the text as a file and run it with the command line:'),
-      h('div', { class: 'buttons' }, button('Save as a file', () => {
-        const link = h('a', { download: `${id}.${this.code.language}`, href: URL.createObjectURL(new Blob([this.code.value])) });
-        link.click();
-        URL.revokeObjectURL(link.href);
-      })), commandLine(`windlass simulate ${id}.${this.code.language}`)));
+    openDialog(
+      'Simulate',
+      h(
+        'div',
+        { class: 'sheet' },
+        h(
+          'p',
+          { class: 'muted' },
+          'A simulation runs a definition many times in virtual time with mocked actions, and says which endings are possible. Save the text as a file and run it with the command line:',
+        ),
+        h(
+          'div',
+          { class: 'buttons' },
+          button('Save as a file', () => {
+            const link = h('a', { download: `${id}.${this.code.language}`, href: URL.createObjectURL(new Blob([this.code.value])) });
+            link.click();
+            URL.revokeObjectURL(link.href);
+          }),
+        ),
+        commandLine(`windlass simulate ${id}.${this.code.language}`),
+      ),
+    );
   }
 
   /** What publishing would do, before it does it. */
@@ -162,19 +218,37 @@ class Editor extends View {
       const id = String(this.draft?.id ?? '');
       const plan = await api('POST', `${workflowPath(id)}/plan`, { text: this.code.value, type: this.type() });
       const reply = h('div');
-      fill(place, h('p', null, plan.created ? `Becomes version ${plan.version} of ` : `Is version ${plan.version} already: nothing would change in `, h('code', null, plan.workflowId), '.'),
+      fill(
+        place,
+        h(
+          'p',
+          null,
+          plan.created ? `Becomes version ${plan.version} of ` : `Is version ${plan.version} already: nothing would change in `,
+          h('code', null, plan.workflowId),
+          '.',
+        ),
         plan.runs.length ? planTable(plan.runs) : h('p', { class: 'muted' }, 'No live runs are affected.'),
-        commandLine(cli(`publish ${id}.${this.code.language}`), 'CLI'), reply,
-        h('div', { class: 'buttons' }, button(`Publish version ${plan.version}`, async () => {
-          try {
-            const done = await api('POST', '/api/v1/workflows', { text: this.code.value, type: this.type() });
-            sessionStorage.removeItem(`${DRAFT}.${new URLSearchParams(location.search).get('workflow') ?? ''}`);
-            dialog.close();
-            navigate(`${workflowHref(done.workflowId)}?tab=start`);
-          } catch (error) {
-            fill(reply, failure(error));
-          }
-        }, 'primary')));
+        commandLine(cli(`publish ${id}.${this.code.language}`), 'CLI'),
+        reply,
+        h(
+          'div',
+          { class: 'buttons' },
+          button(
+            `Publish version ${plan.version}`,
+            async () => {
+              try {
+                const done = await api('POST', '/api/v1/workflows', { text: this.code.value, type: this.type() });
+                sessionStorage.removeItem(`${DRAFT}.${new URLSearchParams(location.search).get('workflow') ?? ''}`);
+                dialog.close();
+                navigate(`${workflowHref(done.workflowId)}?tab=start`);
+              } catch (error) {
+                fill(reply, failure(error));
+              }
+            },
+            'primary',
+          ),
+        ),
+      );
     } catch (error) {
       fill(place, failure(error));
       if (error instanceof ApiError && error.details.length) this.show(error.details, false);
@@ -187,12 +261,4 @@ class Editor extends View {
   }
 }
 
-/** @param {any[]} runs */
-function planTable(runs) {
-  return h('div', { class: 'stack' }, h('strong', null, plural(runs.length, 'live run')), h('div', { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' }, h('table', null,
-    h('thead', null, h('tr', null, ['Run', 'Status', 'Version', 'Effect', 'Nodes'].map((name) => h('th', null, name)))),
-    h('tbody', null, runs.slice(0, 200).map((run) => h('tr', null, h('td', null, runLink(run.executionId)), h('td', null, badge(run.status)), h('td', null, `v${run.version}`),
-      h('td', null, h('strong', null, run.effect), ' ', run.detail, (run.warnings ?? []).map((/** @type {any} */ w) => h('div', { class: 'wait' }, typeof w === 'string' ? w : JSON.stringify(w)))),
-      h('td', null, (run.added ?? []).map((/** @type {string} */ n) => h('span', { class: 'good' }, `+${n} `)), (run.removed ?? []).map((/** @type {string} */ n) => h('span', { class: 'bad' }, `−${n} `)))))))));
-}
 customElements.define('w-editor', Editor);

@@ -42,18 +42,40 @@ class Operations extends View {
   /** @param {import('../lib/router.js').Route} now */
   start(now) {
     setTitle('Operations');
-    fill(this, h('div', { class: 'page' }, h('div', { class: 'page-head' }, h('h1', null, 'Operations'), h('span', { class: 'spacer' }), h('a', { class: 'muted', href: '/api/docs', target: '_blank', rel: 'noopener' }, 'API'), h('a', { class: 'muted', href: '/metrics', target: '_blank', rel: 'noopener' }, 'Metrics')), this.tabs, this.content));
+    fill(
+      this,
+      h(
+        'div',
+        { class: 'page' },
+        h(
+          'div',
+          { class: 'page-head' },
+          h('h1', null, 'Operations'),
+          h('span', { class: 'spacer' }),
+          h('a', { class: 'muted', href: '/api/docs', target: '_blank', rel: 'noopener' }, 'API'),
+          h('a', { class: 'muted', href: '/metrics', target: '_blank', rel: 'noopener' }, 'Metrics'),
+        ),
+        this.tabs,
+        this.content,
+      ),
+    );
     this.routed(now);
-    this.repeat(() => pollMs() * 2, () => {
-      if (!this.content.contains(document.activeElement) && !document.querySelector('dialog')) void this.draw();
-    });
+    this.repeat(
+      () => pollMs() * 2,
+      () => {
+        if (!this.content.contains(document.activeElement) && !document.querySelector('dialog')) void this.draw();
+      },
+    );
   }
 
   /** @param {import('../lib/router.js').Route} now */
   routed(now) {
     const allowed = TABS.filter((tab) => can(tab.scope));
     const chosen = allowed.find((tab) => tab.id === now.params.get('tab')) ?? allowed[0];
-    fill(this.tabs, allowed.map((tab) => h('a', { href: withParams({ tab: tab.id }), 'aria-current': tab === chosen ? 'page' : null }, tab.name)));
+    fill(
+      this.tabs,
+      allowed.map((tab) => h('a', { href: withParams({ tab: tab.id }), 'aria-current': tab === chosen ? 'page' : null }, tab.name)),
+    );
     if (this.drawn !== chosen?.id) loading(this.content);
     this.drawn = chosen?.id ?? '';
     void this.draw();
@@ -73,7 +95,11 @@ class Operations extends View {
       if (mine === this.asked) fill(this.content, content);
       this.ready();
     } catch (error) {
-      if (mine === this.asked && !this.abort.signal.aborted) fill(this.content, failure(error, () => this.draw()));
+      if (mine === this.asked && !this.abort.signal.aborted)
+        fill(
+          this.content,
+          failure(error, () => this.draw()),
+        );
     }
   }
 }

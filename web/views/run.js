@@ -13,7 +13,12 @@ import { NodePanel } from '../run/node-panel.js';
 import { Travel } from '../run/travel.js';
 import { nodeStatistics } from './workflow-marks.js';
 
-const PANES = [['graph', 'Graph'], ['node', 'Node'], ['timeline', 'Timeline'], ['events', 'Events']];
+const PANES = [
+  ['graph', 'Graph'],
+  ['node', 'Node'],
+  ['timeline', 'Timeline'],
+  ['events', 'Events'],
+];
 
 class Run extends View {
   constructor() {
@@ -56,8 +61,23 @@ class Run extends View {
     } catch (error) {
       if (this.abort.signal.aborted) return;
       this.ready();
-      fill(this, h('div', { class: 'page' }, failure(error, () => this.start({ ...now })), error instanceof ApiError && error.status === 404
-        ? h('div', { class: 'empty' }, h('p', { class: 'muted' }, 'The run may have been removed by retention, or belongs to another tenant.'), commandLine('windlass runs --since 7d'), h('a', { href: '/' }, 'All runs')) : null));
+      fill(
+        this,
+        h(
+          'div',
+          { class: 'page' },
+          failure(error, () => this.start({ ...now })),
+          error instanceof ApiError && error.status === 404
+            ? h(
+                'div',
+                { class: 'empty' },
+                h('p', { class: 'muted' }, 'The run may have been removed by retention, or belongs to another tenant.'),
+                commandLine('windlass runs --since 7d'),
+                h('a', { href: '/' }, 'All runs'),
+              )
+            : null,
+        ),
+      );
     }
   }
 
@@ -72,11 +92,25 @@ class Run extends View {
     const find = h('input', { type: 'search', placeholder: 'Find a node', 'aria-label': 'Find a node in the graph', class: 'find' });
     find.addEventListener('input', () => this.graph?.search(find.value));
     this.tabs = h('div', { class: 'tabs panes' });
-    fill(this, this.head, this.tabs, h('div', { class: 'run-grid' },
-      h('section', { class: 'pane pane-graph', 'aria-label': 'Graph' }, h('div', { class: 'pane-head' }, h('h2', null, 'Graph'), h('span', { class: 'spacer' }), edgeLegend(), find), this.graph),
-      h('section', { class: 'pane pane-node', 'aria-label': 'Node', tabindex: '-1' }, this.panel),
-      h('section', { class: 'pane pane-timeline', 'aria-label': 'Timeline' }, this.timeline),
-      h('section', { class: 'pane pane-events', 'aria-label': 'Events' }, this.log)), this.travel);
+    fill(
+      this,
+      this.head,
+      this.tabs,
+      h(
+        'div',
+        { class: 'run-grid' },
+        h(
+          'section',
+          { class: 'pane pane-graph', 'aria-label': 'Graph' },
+          h('div', { class: 'pane-head' }, h('h2', null, 'Graph'), h('span', { class: 'spacer' }), edgeLegend(), find),
+          this.graph,
+        ),
+        h('section', { class: 'pane pane-node', 'aria-label': 'Node', tabindex: '-1' }, this.panel),
+        h('section', { class: 'pane pane-timeline', 'aria-label': 'Timeline' }, this.timeline),
+        h('section', { class: 'pane pane-events', 'aria-label': 'Events' }, this.log),
+      ),
+      this.travel,
+    );
     this.head.attach(model);
     this.timeline.attach(model);
     this.panel.attach(model);
@@ -110,7 +144,13 @@ class Run extends View {
     const model = this.model;
     if (!model?.exec) return;
     const at = now.params.get('at') ? Number(now.params.get('at')) : null;
-    if (at !== model.at) void model.travel(at).catch((error) => fill(this.travel ?? this, failure(error, () => setParams({ at: null }))));
+    if (at !== model.at)
+      void model.travel(at).catch((error) =>
+        fill(
+          this.travel ?? this,
+          failure(error, () => setParams({ at: null })),
+        ),
+      );
     this.choose(now.params);
   }
 
@@ -119,7 +159,13 @@ class Run extends View {
     const node = params.get('node');
     const pane = params.get('pane') ?? (node ? 'node' : 'graph');
     this.dataset.pane = PANES.some(([id]) => id === pane) ? pane : 'graph';
-    if (this.tabs) fill(this.tabs, PANES.map(([id, name]) => h('a', { href: withParams({ pane: id }), 'aria-current': id === this.dataset.pane ? 'true' : null }, name)));
+    if (this.tabs)
+      fill(
+        this.tabs,
+        PANES.map(([id, name]) =>
+          h('a', { href: withParams({ pane: id }), 'aria-current': id === this.dataset.pane ? 'true' : null }, name),
+        ),
+      );
     const base = node === null ? null : basePath(node);
     this.graph?.select(this.drawnFor(base), true);
     this.timeline?.select(node);
@@ -141,7 +187,8 @@ class Run extends View {
     const number = numbers?.get(path);
     if (!scene || number === undefined) return null;
     for (const [box, parts] of Object.entries(scene.packed.members)) {
-      if (parts.some(([first, count, step]) => number >= first && (number - first) % step === 0 && (number - first) / step < count)) return scene.id(Number(box));
+      if (parts.some(([first, count, step]) => number >= first && (number - first) % step === 0 && (number - first) / step < count))
+        return scene.id(Number(box));
     }
     return null;
   }
@@ -165,6 +212,17 @@ class Run extends View {
 }
 
 function edgeLegend() {
-  return h('span', { class: 'edge-legend muted' }, h('i', { class: 'edge taken' }), 'taken ', h('i', { class: 'edge not' }), 'not taken ', h('i', { class: 'edge lost' }), 'lost ', h('i', { class: 'edge critical' }), 'longest path');
+  return h(
+    'span',
+    { class: 'edge-legend muted' },
+    h('i', { class: 'edge taken' }),
+    'taken ',
+    h('i', { class: 'edge not' }),
+    'not taken ',
+    h('i', { class: 'edge lost' }),
+    'lost ',
+    h('i', { class: 'edge critical' }),
+    'longest path',
+  );
 }
 customElements.define('w-run', Run);

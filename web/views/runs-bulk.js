@@ -22,7 +22,11 @@ const ACTIONS = [
 /** @param {{ filter: Record<string, any>, words: string, search: URLSearchParams }} query @param {string} [job] */
 export function openBulk(query, job) {
   const result = h('div', { 'aria-live': 'polite' });
-  const action = h('select', { id: 'bulk-action' }, ACTIONS.map(([value, name]) => h('option', { value }, name)));
+  const action = h(
+    'select',
+    { id: 'bulk-action' },
+    ACTIONS.map(([value, name]) => h('option', { value }, name)),
+  );
   const help = h('p', { class: 'help muted' });
   const name = h('input', { type: 'text', id: 'bulk-name', spellcheck: 'false' });
   const nameField = h('div', { class: 'field' }, h('label', { for: 'bulk-name' }, 'Name'), name);
@@ -32,7 +36,9 @@ export function openBulk(query, job) {
   const check = button('Dry run', () => send(true));
   act.disabled = true;
   const body = (/** @type {boolean} */ dryRun) => ({
-    action: action.value, filter: query.filter, dryRun,
+    action: action.value,
+    filter: query.filter,
+    dryRun,
     ...(reason.value ? { reason: reason.value } : {}),
     ...(action.value === 'signal' ? { name: name.value } : action.value === 'skip' ? { node: name.value } : {}),
   });
@@ -41,18 +47,37 @@ export function openBulk(query, job) {
     nameField.hidden = action.value !== 'signal' && action.value !== 'skip';
     act.disabled = true;
     fill(result);
-    fill(commands, commandLine(cli(`${action.value}${query.words}${name.value && !nameField.hidden ? ` ${shell(name.value)}` : ''}${reason.value ? ` --reason ${shell(reason.value)}` : ''}`), 'CLI'),
-      commandLine(curl('POST', '/api/v1/bulk', body(false)), 'curl'));
+    fill(
+      commands,
+      commandLine(
+        cli(
+          `${action.value}${query.words}${name.value && !nameField.hidden ? ` ${shell(name.value)}` : ''}${reason.value ? ` --reason ${shell(reason.value)}` : ''}`,
+        ),
+        'CLI',
+      ),
+      commandLine(curl('POST', '/api/v1/bulk', body(false)), 'curl'),
+    );
   };
   action.addEventListener('change', draw);
   name.addEventListener('input', draw);
   reason.addEventListener('input', draw);
-  const content = h('div', { class: 'sheet' },
-    h('p', { class: 'muted' }, Object.keys(query.filter).length ? ['Runs that match: ', h('code', null, query.words.replaceAll(' --filter ', ' ').trim())] : 'There are no filters: this means every run.'),
-    h('div', { class: 'field' }, h('label', { for: 'bulk-action' }, 'Command'), action, help), nameField,
+  const content = h(
+    'div',
+    { class: 'sheet' },
+    h(
+      'p',
+      { class: 'muted' },
+      Object.keys(query.filter).length
+        ? ['Runs that match: ', h('code', null, query.words.replaceAll(' --filter ', ' ').trim())]
+        : 'There are no filters: this means every run.',
+    ),
+    h('div', { class: 'field' }, h('label', { for: 'bulk-action' }, 'Command'), action, help),
+    nameField,
     h('div', { class: 'field' }, h('label', { for: 'bulk-reason' }, 'Reason'), reason),
-    result, h('details', null, h('summary', null, 'The same as a command'), commands),
-    h('div', { class: 'buttons' }, check, act));
+    result,
+    h('details', null, h('summary', null, 'The same as a command'), commands),
+    h('div', { class: 'buttons' }, check, act),
+  );
   let closed = false;
   openDialog('Act on all that match', content, () => {
     closed = true;
@@ -95,7 +120,13 @@ export function jobState(state) {
   const words = state.dryRun
     ? `Dry run: ${plural(state.done, 'run')} would take it, ${number(state.failed)} would refuse, ${number(state.seen)} match.`
     : `${number(state.done)} done, ${number(state.failed)} refused, of ${number(state.seen)} that match${state.status === 'running' ? ' so far' : ''}.`;
-  return h('div', { class: 'preview', data: { job: state.id, status: state.status } },
-    h('strong', null, words), h('div', { class: 'progress' }, h('span', { style: { width: `${share * 100}%` } })),
-    (state.failures ?? []).slice(0, 20).map((/** @type {any} */ f) => h('p', null, runLink(f.executionId), ' ', h('code', { class: 'bad' }, f.code), ' ', f.message)));
+  return h(
+    'div',
+    { class: 'preview', data: { job: state.id, status: state.status } },
+    h('strong', null, words),
+    h('div', { class: 'progress' }, h('span', { style: { width: `${share * 100}%` } })),
+    (state.failures ?? [])
+      .slice(0, 20)
+      .map((/** @type {any} */ f) => h('p', null, runLink(f.executionId), ' ', h('code', { class: 'bad' }, f.code), ' ', f.message)),
+  );
 }

@@ -5,7 +5,15 @@ import { setParams, withParams } from '../lib/router.js';
 import { getIfAny } from '../lib/api.js';
 import { shell } from '../lib/text.js';
 
-const TIMES = [['', 'Any time'], ['15m', 'Last 15 minutes'], ['1h', 'Last hour'], ['6h', 'Last 6 hours'], ['1d', 'Last day'], ['7d', 'Last 7 days'], ['30d', 'Last 30 days']];
+const TIMES = [
+  ['', 'Any time'],
+  ['15m', 'Last 15 minutes'],
+  ['1h', 'Last hour'],
+  ['6h', 'Last 6 hours'],
+  ['1d', 'Last day'],
+  ['7d', 'Last 7 days'],
+  ['30d', 'Last 30 days'],
+];
 
 /**
  * What the address asks for: as the query of the API, as the filter of a bulk request, as
@@ -40,18 +48,33 @@ let known = null;
 /** @param {HTMLElement} bar @param {URLSearchParams} params */
 export function filterBar(bar, params) {
   const chosen = params.getAll('status');
-  const statuses = h('div', { class: 'segments', role: 'group', 'aria-label': 'Status' },
+  const statuses = h(
+    'div',
+    { class: 'segments', role: 'group', 'aria-label': 'Status' },
     h('a', { href: withParams({ status: null }), 'aria-current': chosen.length ? null : 'true' }, 'All'),
     RUN_STATUSES.map((status) => {
       const on = chosen.includes(status);
       const next = on ? chosen.filter((s) => s !== status) : [...chosen, status];
       return h('a', { href: withParams({ status: next }), 'aria-current': on ? 'true' : null }, badge(status));
-    }));
-  const workflow = h('input', { type: 'text', list: 'known-workflows', value: params.get('workflow') ?? '', placeholder: 'Workflow', 'aria-label': 'Workflow', spellcheck: 'false' });
+    }),
+  );
+  const workflow = h('input', {
+    type: 'text',
+    list: 'known-workflows',
+    value: params.get('workflow') ?? '',
+    placeholder: 'Workflow',
+    'aria-label': 'Workflow',
+    spellcheck: 'false',
+  });
   const names = h('datalist', { id: 'known-workflows' });
   const label = h('input', { type: 'text', placeholder: 'Label key=value', 'aria-label': 'Add a label filter', spellcheck: 'false' });
-  const since = h('select', { 'aria-label': 'Time' }, TIMES.map(([value, words]) => h('option', { value }, words)));
-  if (!TIMES.some(([value]) => value === (params.get('from') ?? ''))) since.append(h('option', { value: params.get('from') }, `From ${params.get('from')}`));
+  const since = h(
+    'select',
+    { 'aria-label': 'Time' },
+    TIMES.map(([value, words]) => h('option', { value }, words)),
+  );
+  if (!TIMES.some(([value]) => value === (params.get('from') ?? '')))
+    since.append(h('option', { value: params.get('from') }, `From ${params.get('from')}`));
   since.value = params.get('from') ?? '';
   workflow.addEventListener('change', () => setParams({ workflow: workflow.value.trim() }));
   label.addEventListener('change', () => {
@@ -61,18 +84,26 @@ export function filterBar(bar, params) {
   since.addEventListener('change', () => setParams({ from: since.value }));
   const chips = params.getAll('label').map((word) => removable(word, { label: params.getAll('label').filter((w) => w !== word) }));
   if (params.get('parent')) chips.push(removable(`children of ${params.get('parent')?.slice(0, 13)}`, { parent: null }));
-  fill(bar, statuses, workflow, names, label, since, chips,
-    params.size ? h('a', { class: 'muted clear', href: '/' }, 'Clear') : null);
+  fill(bar, statuses, workflow, names, label, since, chips, params.size ? h('a', { class: 'muted clear', href: '/' }, 'Clear') : null);
   void fillNames(names);
 }
 
 /** @param {string} word @param {Record<string, any>} changes */
 function removable(word, changes) {
-  return h('a', { class: 'chip', href: withParams(changes), title: 'Take this filter away', 'aria-label': `Take away the filter ${word}` }, word, ' ×');
+  return h(
+    'a',
+    { class: 'chip', href: withParams(changes), title: 'Take this filter away', 'aria-label': `Take away the filter ${word}` },
+    word,
+    ' ×',
+  );
 }
 
 /** @param {HTMLElement} place */
 async function fillNames(place) {
-  known ??= (await getIfAny('/api/v1/workflows?limit=500').catch(() => null))?.items?.map((/** @type {any} */ item) => item.workflowId) ?? null;
-  fill(place, (known ?? []).map((id) => h('option', { value: id })));
+  known ??=
+    (await getIfAny('/api/v1/workflows?limit=500').catch(() => null))?.items?.map((/** @type {any} */ item) => item.workflowId) ?? null;
+  fill(
+    place,
+    (known ?? []).map((id) => h('option', { value: id })),
+  );
 }

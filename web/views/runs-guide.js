@@ -12,17 +12,45 @@ export function guide(items) {
     const run = demo.get(name);
     return run ? h('li', null, h('a', { href: runHref(run.executionId, params) }, words)) : null;
   };
-  const card = h('aside', { class: 'panel guide', 'aria-label': 'Your first minute' },
-    h('div', { class: 'dialog-head' }, h('h2', { class: 'big' }, 'Your first minute'), h('button', { type: 'button', class: 'button small', 'aria-label': 'Close the guide', on: { click: () => {
-      close();
-      card.remove();
-    } } }, '✕')),
-    h('ol', null,
+  const card = h(
+    'aside',
+    { class: 'panel guide', 'aria-label': 'Your first minute' },
+    h(
+      'div',
+      { class: 'dialog-head' },
+      h('h2', { class: 'big' }, 'Your first minute'),
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'button small',
+          'aria-label': 'Close the guide',
+          on: {
+            click: () => {
+              close();
+              card.remove();
+            },
+          },
+        },
+        '✕',
+      ),
+    ),
+    h(
+      'ol',
+      null,
       step('failed', 'Read why a day of orders failed: the cause is inside a child run, inside a loop'),
       step('waiting', 'Approve a release that waits, with a form made from its schema', { node: 'approve' }),
       step('running', 'Watch an import go round its loop, live'),
       step('done', 'Move the time travel slider over a run that is done'),
-      h('li', null, h('a', { href: `${workflowHref('demo-greeting')}?tab=start` }, 'Start a run yourself'), ', or ', h('a', { href: '/editor' }, 'write a workflow'))));
+      h(
+        'li',
+        null,
+        h('a', { href: `${workflowHref('demo-greeting')}?tab=start` }, 'Start a run yourself'),
+        ', or ',
+        h('a', { href: '/editor' }, 'write a workflow'),
+      ),
+    ),
+  );
   return card;
 }
 

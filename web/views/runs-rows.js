@@ -54,11 +54,18 @@ function medians(families) {
 /** @param {Family[]} families @param {Set<string>} open @param {(id: string) => void} toggle */
 export function rowsOf(families, open, toggle) {
   const typical = medians(families);
-  const rows = [h('div', { class: 'run-row head', role: 'row' },
-    ['Status', 'Workflow', 'What happened', 'Created', 'Duration'].map((name) => h('span', { role: 'columnheader' }, name)))];
+  const rows = [
+    h(
+      'div',
+      { class: 'run-row head', role: 'row' },
+      ['Status', 'Workflow', 'What happened', 'Created', 'Duration'].map((name) => h('span', { role: 'columnheader' }, name)),
+    ),
+  ];
   for (const { run, children } of families) {
     const id = run?.executionId ?? children[0].parent;
-    rows.push(run ? row(run, typical, children.length, open.has(id), () => toggle(id)) : orphanRow(id, children, open.has(id), () => toggle(id)));
+    rows.push(
+      run ? row(run, typical, children.length, open.has(id), () => toggle(id)) : orphanRow(id, children, open.has(id), () => toggle(id)),
+    );
     if (open.has(id)) for (const child of children.slice(0, 200)) rows.push(row(child, typical, 0, false, null, true));
   }
   return rows;
@@ -70,14 +77,46 @@ export function rowsOf(families, open, toggle) {
  */
 function row(run, typical, children, open, toggle, inner = false) {
   const href = runHref(run.executionId);
-  const element = h('div', { class: `run-row${inner ? ' inner' : ''} edge-${tone(run.status)}`, role: 'row' },
-    h('span', { role: 'cell', class: 'cell-status' }, h('a', { href, class: 'plain', 'aria-label': `${run.status}: ${run.workflowId} ${shortId(run.executionId)}` }, badge(run.dead ? 'Failed' : run.status, run.dead ? 'Dead letter' : undefined))),
-    h('span', { role: 'cell', class: 'cell-name' },
-      h('a', { href, class: 'strong' }, run.workflowId), h('span', { class: 'sub' }, runLink(run.executionId), copyButton(run.executionId, 'Copy the id'), run.version ? ` v${run.version}` : ' dynamic')),
-    h('span', { role: 'cell', class: 'cell-what' }, what(run), labelChips(run.labels, (key, value) => withParams({ label: `${key}=${value}` })),
-      children && toggle ? h('button', { type: 'button', class: 'link fold', 'aria-expanded': String(open), on: { click: toggle } }, `${open ? '▾' : '▸'} ${plural(children, 'child run')}`) : null),
+  const element = h(
+    'div',
+    { class: `run-row${inner ? ' inner' : ''} edge-${tone(run.status)}`, role: 'row' },
+    h(
+      'span',
+      { role: 'cell', class: 'cell-status' },
+      h(
+        'a',
+        { href, class: 'plain', 'aria-label': `${run.status}: ${run.workflowId} ${shortId(run.executionId)}` },
+        badge(run.dead ? 'Failed' : run.status, run.dead ? 'Dead letter' : undefined),
+      ),
+    ),
+    h(
+      'span',
+      { role: 'cell', class: 'cell-name' },
+      h('a', { href, class: 'strong' }, run.workflowId),
+      h(
+        'span',
+        { class: 'sub' },
+        runLink(run.executionId),
+        copyButton(run.executionId, 'Copy the id'),
+        run.version ? ` v${run.version}` : ' dynamic',
+      ),
+    ),
+    h(
+      'span',
+      { role: 'cell', class: 'cell-what' },
+      what(run),
+      labelChips(run.labels, (key, value) => withParams({ label: `${key}=${value}` })),
+      children && toggle
+        ? h(
+            'button',
+            { type: 'button', class: 'link fold', 'aria-expanded': String(open), on: { click: toggle } },
+            `${open ? '▾' : '▸'} ${plural(children, 'child run')}`,
+          )
+        : null,
+    ),
     h('span', { role: 'cell', class: 'cell-time muted' }, time(run.createdAt)),
-    h('span', { role: 'cell', class: 'cell-duration' }, took(run, typical.get(run.workflowId))));
+    h('span', { role: 'cell', class: 'cell-duration' }, took(run, typical.get(run.workflowId))),
+  );
   return element;
 }
 
@@ -86,21 +125,60 @@ function orphanRow(parent, children, open, toggle) {
   /** @type {Record<string, number>} */
   const counts = {};
   for (const child of children) counts[child.status] = (counts[child.status] ?? 0) + 1;
-  return h('div', { class: 'run-row orphan', role: 'row' },
-    h('span', { role: 'cell' }, Object.entries(counts).map(([status, n]) => badge(status, String(n)))),
-    h('span', { role: 'cell', class: 'cell-name' }, h('button', { type: 'button', class: 'link fold', 'aria-expanded': String(open), on: { click: toggle } }, `${open ? '▾' : '▸'} ${plural(children.length, 'child run')}`)),
+  return h(
+    'div',
+    { class: 'run-row orphan', role: 'row' },
+    h(
+      'span',
+      { role: 'cell' },
+      Object.entries(counts).map(([status, n]) => badge(status, String(n))),
+    ),
+    h(
+      'span',
+      { role: 'cell', class: 'cell-name' },
+      h(
+        'button',
+        { type: 'button', class: 'link fold', 'aria-expanded': String(open), on: { click: toggle } },
+        `${open ? '▾' : '▸'} ${plural(children.length, 'child run')}`,
+      ),
+    ),
     h('span', { role: 'cell', class: 'cell-what muted' }, h('span', null, 'of ', runLink(parent))),
-    h('span', { role: 'cell', class: 'cell-time muted' }, time(children[0].createdAt)), h('span', { role: 'cell' }));
+    h('span', { role: 'cell', class: 'cell-time muted' }, time(children[0].createdAt)),
+    h('span', { role: 'cell' }),
+  );
 }
 
 /** Why it failed, or what it waits for. @param {any} run */
 export function what(run) {
-  if (run.dead) return h('span', { class: 'cause bad' }, 'The engine gave this run up. ', h('a', { href: '/operations?tab=dead-letters' }, 'Requeue or purge it'));
-  if (run.error) return h('span', { class: 'cause', title: run.error.message ?? '' }, h('code', { class: 'bad' }, run.error.code), ' ', run.error.message ?? '');
+  if (run.dead)
+    return h(
+      'span',
+      { class: 'cause bad' },
+      'The engine gave this run up. ',
+      h('a', { href: '/operations?tab=dead-letters' }, 'Requeue or purge it'),
+    );
+  if (run.error)
+    return h(
+      'span',
+      { class: 'cause', title: run.error.message ?? '' },
+      h('code', { class: 'bad' }, run.error.code),
+      ' ',
+      run.error.message ?? '',
+    );
   if (run.waitReason ?? run.why) return h('span', { class: 'cause wait' }, String(run.waitReason ?? run.why));
-  if (run.status === 'Pending') return h('span', { class: 'cause muted' }, run.gate ? `Queued: at most ${run.gateLimit} with the key ${run.gate} execute at once` : 'Queued: waits for room');
+  if (run.status === 'Pending')
+    return h(
+      'span',
+      { class: 'cause muted' },
+      run.gate ? `Queued: at most ${run.gateLimit} with the key ${run.gate} execute at once` : 'Queued: waits for room',
+    );
   if (run.status === 'Paused') return h('span', { class: 'cause wait' }, 'Paused: starts nothing until it is resumed');
-  if (!ended(run.status) && run.asleep) return h('span', { class: 'cause wait' }, run.wakeAt ? `Waits; wakes ${relative(Date.parse(run.wakeAt))}` : 'Waits for a signal or a child run');
+  if (!ended(run.status) && run.asleep)
+    return h(
+      'span',
+      { class: 'cause wait' },
+      run.wakeAt ? `Waits; wakes ${relative(Date.parse(run.wakeAt))}` : 'Waits for a signal or a child run',
+    );
   return null;
 }
 
@@ -110,6 +188,13 @@ function took(run, typical) {
   const ms = (run.endedAt ? Date.parse(run.endedAt) : Date.now()) - Date.parse(run.startedAt);
   const ratio = typical ? ms / Math.max(typical, 1) : 0;
   const slow = ratio >= 2 && ms > 1000;
-  return h('span', { class: `took${slow ? ' wait' : ''}`, title: typical ? `The median of the succeeded runs in this list is ${duration(typical)}` : null },
-    duration(ms), slow ? h('small', null, ` ×${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio)}`) : null);
+  return h(
+    'span',
+    {
+      class: `took${slow ? ' wait' : ''}`,
+      title: typical ? `The median of the succeeded runs in this list is ${duration(typical)}` : null,
+    },
+    duration(ms),
+    slow ? h('small', null, ` ×${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio)}`) : null,
+  );
 }

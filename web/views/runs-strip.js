@@ -61,29 +61,62 @@ export class Strip extends HTMLElement {
     const sums = {};
     for (const bucket of buckets) for (const [status, n] of Object.entries(bucket.counts)) sums[status] = (sums[status] ?? 0) + n;
     const bars = buckets.map((bucket, i) => {
-      const words = Object.entries(bucket.counts).filter(([, n]) => n).map(([status, n]) => `${number(n)} ${status}`).join(', ') || 'none';
+      const words =
+        Object.entries(bucket.counts)
+          .filter(([, n]) => n)
+          .map(([status, n]) => `${number(n)} ${status}`)
+          .join(', ') || 'none';
       const from = new Date(bucket.from);
-      const bar = h('button', { type: 'button', class: 'bar', tabindex: totals[i] ? '0' : '-1', title: `${from.toLocaleString()}\n${words}`, 'aria-label': `${from.toLocaleString()}: ${words}` },
-        ORDER.map((status) => bucket.counts[status] ? h('span', { class: `fill-${tone(status)}`, style: { height: `${Math.max(4, (bucket.counts[status] / most) * 100)}%` } }) : null));
+      const bar = h(
+        'button',
+        {
+          type: 'button',
+          class: 'bar',
+          tabindex: totals[i] ? '0' : '-1',
+          title: `${from.toLocaleString()}\n${words}`,
+          'aria-label': `${from.toLocaleString()}: ${words}`,
+        },
+        ORDER.map((status) =>
+          bucket.counts[status]
+            ? h('span', { class: `fill-${tone(status)}`, style: { height: `${Math.max(4, (bucket.counts[status] / most) * 100)}%` } })
+            : null,
+        ),
+      );
       bar.addEventListener('click', () => setParams({ from: from.toISOString() }));
       return bar;
     });
-    const legend = ORDER.filter((status) => sums[status]).map((status) => h('span', { class: tone(status) }, `${number(sums[status])} ${status.toLowerCase()}`));
-    fill(this, h('div', { class: 'bars', role: 'group', 'aria-label': 'Runs over time' }, bars),
-      h('div', { class: 'strip-legend' }, h('span', { class: 'muted' }, spanWords(span)), legend.length ? legend : h('span', { class: 'muted' }, 'no runs'), h('span', { class: 'muted now' }, 'now')));
+    const legend = ORDER.filter((status) => sums[status]).map((status) =>
+      h('span', { class: tone(status) }, `${number(sums[status])} ${status.toLowerCase()}`),
+    );
+    fill(
+      this,
+      h('div', { class: 'bars', role: 'group', 'aria-label': 'Runs over time' }, bars),
+      h(
+        'div',
+        { class: 'strip-legend' },
+        h('span', { class: 'muted' }, spanWords(span)),
+        legend.length ? legend : h('span', { class: 'muted' }, 'no runs'),
+        h('span', { class: 'muted now' }, 'now'),
+      ),
+    );
   }
 }
 
 /** @param {number} ms */
 function spanWords(ms) {
   const hours = ms / 3600e3;
-  return hours < 1 ? `${plural(Math.round(ms / 60e3), 'minute')} ago` : hours < 48 ? `${plural(Math.round(hours), 'hour')} ago` : `${plural(Math.round(hours / 24), 'day')} ago`;
+  return hours < 1
+    ? `${plural(Math.round(ms / 60e3), 'minute')} ago`
+    : hours < 48
+      ? `${plural(Math.round(hours), 'hour')} ago`
+      : `${plural(Math.round(hours / 24), 'day')} ago`;
 }
 
 /** @param {import('../types/api.js').OverTimeShape} answer @returns {Bucket[]} */
 function readBuckets(answer) {
   return answer.begins.map((from, i) => ({
-    from: Date.parse(from), to: Date.parse(answer.begins[i + 1] ?? answer.to),
+    from: Date.parse(from),
+    to: Date.parse(answer.begins[i + 1] ?? answer.to),
     counts: Object.fromEntries(Object.entries(answer.counts).map(([status, counts]) => [status, counts[i] ?? 0])),
   }));
 }

@@ -43,9 +43,13 @@ class Runs extends View {
   start(now) {
     setTitle('Runs');
     fill(this, h('div', { class: 'page runs-page' }, this.head, this.guide, this.strip, this.bar, this.list, this.more));
-    fill(this.head, h('h1', null, 'Runs'), h('span', { class: 'spacer' }),
+    fill(
+      this.head,
+      h('h1', null, 'Runs'),
+      h('span', { class: 'spacer' }),
       can('workflows:execute') ? button('Act on all that match', () => openBulk(listQuery(new URLSearchParams(location.search)))) : null,
-      can('workflows:execute') ? button('Start', () => navigate('/workflows'), 'primary') : null);
+      can('workflows:execute') ? button('Start', () => navigate('/workflows'), 'primary') : null,
+    );
     loading(this.list);
     this.routed(now);
     this.repeat(pollMs, () => this.load(true));
@@ -58,7 +62,8 @@ class Runs extends View {
     filterBar(this.bar, now.params);
     this.strip.show(now.params);
     // A job that this view started is in its dialog already.
-    if (now.params.get('job') && can('workflows:execute') && !document.querySelector('dialog')) openBulk(listQuery(now.params), now.params.get('job') ?? '');
+    if (now.params.get('job') && can('workflows:execute') && !document.querySelector('dialog'))
+      openBulk(listQuery(now.params), now.params.get('job') ?? '');
     void this.load(false);
   }
 
@@ -90,7 +95,11 @@ class Runs extends View {
       if (quiet) this.strip.refresh();
     } catch (error) {
       if (this.abort.signal.aborted || mine !== this.asked) return;
-      if (!quiet || !this.items.length) fill(this.list, failure(error, () => this.load(false)));
+      if (!quiet || !this.items.length)
+        fill(
+          this.list,
+          failure(error, () => this.load(false)),
+        );
     }
   }
 
@@ -114,24 +123,44 @@ class Runs extends View {
     };
     fill(this.list, rowsOf(fold(this.items), this.open, toggle));
     if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`a[href="${CSS.escape(focused)}"]`))?.focus();
-    fill(this.more,
+    fill(
+      this.more,
       h('span', { class: 'muted' }, `${number(this.items.length)} shown${this.next ? '' : ', all that match'}`),
-      this.next ? button('Show more', () => {
-        this.pages += 1;
-        void this.load(false);
-      }) : null);
+      this.next
+        ? button('Show more', () => {
+            this.pages += 1;
+            void this.load(false);
+          })
+        : null,
+    );
   }
 }
 
 function nothingFits() {
-  return empty('No run matches these filters', 'Widen the time or take a filter away.',
-    h('div', { class: 'buttons' }, button('Clear the filters', () => navigate('/')), button('Any time', () => setParams({ from: null }))));
+  return empty(
+    'No run matches these filters',
+    'Widen the time or take a filter away.',
+    h(
+      'div',
+      { class: 'buttons' },
+      button('Clear the filters', () => navigate('/')),
+      button('Any time', () => setParams({ from: null })),
+    ),
+  );
 }
 
 function nothingYet() {
-  return empty('No runs yet', 'Publish a workflow and start it; its run appears here while it executes.',
+  return empty(
+    'No runs yet',
+    'Publish a workflow and start it; its run appears here while it executes.',
     commandLine('windlass publish examples/diamond.json'),
-    commandLine("windlass start diamond --trigger '{\"amount\": 7}'"),
-    h('div', { class: 'buttons' }, h('a', { class: 'button primary', href: '/editor' }, 'Write a workflow'), h('a', { class: 'button', href: '/workflows' }, 'Workflows')));
+    commandLine('windlass start diamond --trigger \'{"amount": 7}\''),
+    h(
+      'div',
+      { class: 'buttons' },
+      h('a', { class: 'button primary', href: '/editor' }, 'Write a workflow'),
+      h('a', { class: 'button', href: '/workflows' }, 'Workflows'),
+    ),
+  );
 }
 customElements.define('w-runs', Runs);

@@ -8,15 +8,32 @@ class SignIn extends HTMLElement {
   connectedCallback() {
     setTitle('Sign in');
     const problem = h('div', { role: 'alert' });
-    const field = h('textarea', { id: 'token', rows: '5', class: 'mono', autocomplete: 'off', spellcheck: 'false', required: true, placeholder: 'eyJhbGciOi…' });
-    const form = h('form', { class: 'panel signin' },
+    const field = h('textarea', {
+      id: 'token',
+      rows: '5',
+      class: 'mono',
+      autocomplete: 'off',
+      spellcheck: 'false',
+      required: true,
+      placeholder: 'eyJhbGciOi…',
+    });
+    const form = h(
+      'form',
+      { class: 'panel signin' },
       h('h1', null, 'Sign in'),
-      h('p', { class: 'muted' }, 'This server asks for a token. It is kept for this tab only, and is gone when you sign out or close the tab.'),
-      h('label', { for: 'token' }, 'Token'), field, problem,
+      h(
+        'p',
+        { class: 'muted' },
+        'This server asks for a token. It is kept for this tab only, and is gone when you sign out or close the tab.',
+      ),
+      h('label', { for: 'token' }, 'Token'),
+      field,
+      problem,
       h('div', { class: 'buttons' }, h('button', { class: 'button primary', type: 'submit' }, 'Sign in')),
       h('h2', null, 'No token?'),
       h('p', { class: 'muted' }, 'Your operator issues them. For development, the command line makes one:'),
-      commandLine('windlass token --scope workflows:read,workflows:execute'));
+      commandLine('windlass token --scope workflows:read,workflows:execute'),
+    );
     form.addEventListener('submit', async (event) => {
       event.preventDefault();
       const token = field.value.trim().replace(/^Bearer\s+/i, '');

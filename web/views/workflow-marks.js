@@ -9,7 +9,13 @@ import { layoutDraft } from '../graph/draft.js';
 
 /** @param {import('../types/api.js').WorkflowStatisticsShape} answer @returns {NodeStatistics[]} */
 export function nodeStatistics(answer) {
-  return Object.entries(answer.nodes).map(([node, item]) => ({ node, runs: item.runs, failures: item.failures, p50: item.p50Ms ?? null, p95: item.p95Ms ?? null }));
+  return Object.entries(answer.nodes).map(([node, item]) => ({
+    node,
+    runs: item.runs,
+    failures: item.failures,
+    p50: item.p50Ms ?? null,
+    p95: item.p95Ms ?? null,
+  }));
 }
 
 /** @param {number} failures @param {number} runs */
@@ -23,7 +29,10 @@ export function statisticsMarks(scene, answer) {
   for (const item of nodeStatistics(answer)) {
     const i = scene.byId.get(item.node);
     if (i === undefined || !item.runs) continue;
-    marks.notes.set(i, `p50 ${duration(item.p50)} · p95 ${duration(item.p95)}${item.failures ? ` · ${rate(item.failures, item.runs)} fail` : ''}`);
+    marks.notes.set(
+      i,
+      `p50 ${duration(item.p50)} · p95 ${duration(item.p95)}${item.failures ? ` · ${rate(item.failures, item.runs)} fail` : ''}`,
+    );
     if (item.failures) marks.changes.set(i, item.failures / item.runs > 0.2 ? 'removed' : 'changed');
   }
   return marks;
@@ -31,11 +40,45 @@ export function statisticsMarks(scene, answer) {
 
 /** @param {any} answer */
 export function statisticsTable(answer) {
-  const rows = nodeStatistics(answer).sort((a, b) => b.failures / Math.max(b.runs, 1) - a.failures / Math.max(a.runs, 1) || (b.p95 ?? 0) - (a.p95 ?? 0));
-  return h('div', { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' }, h('table', null,
-    h('thead', null, h('tr', null, h('th', null, 'Node'), ['Runs', 'Failures', 'Failure rate', 'p50', 'p95'].map((name) => h('th', { class: 'num' }, name)))),
-    h('tbody', null, rows.slice(0, 1000).map((item) => h('tr', null, h('td', { class: 'mono' }, item.node), h('td', { class: 'num' }, number(item.runs)), h('td', { class: 'num' }, number(item.failures)),
-      h('td', { class: `num ${item.failures ? 'bad' : ''}` }, rate(item.failures, item.runs)), h('td', { class: 'num' }, duration(item.p50)), h('td', { class: 'num' }, duration(item.p95)))))));
+  const rows = nodeStatistics(answer).sort(
+    (a, b) => b.failures / Math.max(b.runs, 1) - a.failures / Math.max(a.runs, 1) || (b.p95 ?? 0) - (a.p95 ?? 0),
+  );
+  return h(
+    'div',
+    { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' },
+    h(
+      'table',
+      null,
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          h('th', null, 'Node'),
+          ['Runs', 'Failures', 'Failure rate', 'p50', 'p95'].map((name) => h('th', { class: 'num' }, name)),
+        ),
+      ),
+      h(
+        'tbody',
+        null,
+        rows
+          .slice(0, 1000)
+          .map((item) =>
+            h(
+              'tr',
+              null,
+              h('td', { class: 'mono' }, item.node),
+              h('td', { class: 'num' }, number(item.runs)),
+              h('td', { class: 'num' }, number(item.failures)),
+              h('td', { class: `num ${item.failures ? 'bad' : ''}` }, rate(item.failures, item.runs)),
+              h('td', { class: 'num' }, duration(item.p50)),
+              h('td', { class: 'num' }, duration(item.p95)),
+            ),
+          ),
+      ),
+    ),
+  );
 }
 
 /** Both versions in one graph: what is new, what is gone, what is different. @param {any} older @param {any} newer @param {any} diff */
@@ -69,4 +112,27 @@ export function diffMarks(older, newer, diff) {
     if (edges.added.has(name)) marks.critical.add(e);
   }
   return { scene, marks };
+}
+
+/** What differs, in words. @param {any} diff */
+export function changes(diff) {
+  const line = (/** @type {string} */ tone, /** @type {string} */ word, /** @type {string[]} */ names) =>
+    names.length
+      ? h(
+          'div',
+          null,
+          h('span', { class: tone }, `${word} `),
+          names.slice(0, 60).map((name) => [h('code', { class: 'chip' }, name), ' ']),
+        )
+      : null;
+  const changed = Object.entries(diff.nodes?.changed ?? {}).map(([id, keys]) => `${id} (${/** @type {string[]} */ (keys).join(', ')})`);
+  const lines = [
+    line('good', '+ nodes', diff.nodes?.added ?? []),
+    line('bad', '− nodes', diff.nodes?.removed ?? []),
+    line('wait', '~ nodes', changed),
+    line('good', '+ edges', diff.edges?.added ?? []),
+    line('bad', '− edges', diff.edges?.removed ?? []),
+    line('wait', '~ keys', diff.keys ?? []),
+  ].filter(Boolean);
+  return h('div', { class: 'panel stack' }, lines.length ? lines : 'Nothing differs.');
 }

@@ -15,18 +15,40 @@ export function startForm(id, definition, version, newest) {
   const request = h('input', { type: 'text', id: 'start-request', placeholder: 'Made by the server if it is empty', spellcheck: 'false' });
   const labels = h('input', { type: 'text', id: 'start-labels', placeholder: 'key=value key=value', spellcheck: 'false' });
   const priority = h('input', { type: 'number', id: 'start-priority', min: '0', max: '9', placeholder: '5' });
-  const trigger = definition.triggerSchema ? schemaForm(definition.triggerSchema, undefined, () => changed(), 'Trigger') : jsonField('Trigger', {}, () => changed());
+  const trigger = definition.triggerSchema
+    ? schemaForm(definition.triggerSchema, undefined, () => changed(), 'Trigger')
+    : jsonField('Trigger', {}, () => changed());
   const key = freshKey();
-  const form = h('form', { class: 'panel stack start-form', novalidate: true },
+  const form = h(
+    'form',
+    { class: 'panel stack start-form', novalidate: true },
     trigger.element,
-    h('details', null, h('summary', null, 'Request id, labels, priority'), h('div', { class: 'stack' },
-      field('start-request', 'Request id', request), field('start-labels', 'Labels', labels), field('start-priority', 'Priority, 0 to 9', priority))),
+    h(
+      'details',
+      null,
+      h('summary', null, 'Request id, labels, priority'),
+      h(
+        'div',
+        { class: 'stack' },
+        field('start-request', 'Request id', request),
+        field('start-labels', 'Labels', labels),
+        field('start-priority', 'Priority, 0 to 9', priority),
+      ),
+    ),
     version !== newest ? h('p', { class: 'wait' }, `Starts version ${version}; the newest is ${newest}.`) : null,
-    result, h('div', { class: 'buttons' }, go), h('details', null, h('summary', null, 'The same as a command'), commands));
+    result,
+    h('div', { class: 'buttons' }, go),
+    h('details', null, h('summary', null, 'The same as a command'), commands),
+  );
 
   /** @returns {any} */
   function body() {
-    const given = Object.fromEntries(labels.value.split(/\s+/).filter((word) => word.includes('=')).map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]));
+    const given = Object.fromEntries(
+      labels.value
+        .split(/\s+/)
+        .filter((word) => word.includes('='))
+        .map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
+    );
     return {
       trigger: trigger.read(),
       ...(request.value.trim() ? { requestId: request.value.trim() } : {}),
@@ -40,8 +62,20 @@ export function startForm(id, definition, version, newest) {
       const now = body();
       go.disabled = false;
       fill(result);
-      fill(commands, commandLine(cli(`start ${id}${version !== newest ? ` --version ${version}` : ''} --trigger ${shell(JSON.stringify(now.trigger ?? null))}${now.requestId ? ` --request-id ${shell(now.requestId)}` : ''}${Object.entries(now.labels ?? {}).map(([k, v]) => ` --label ${shell(`${k}=${v}`)}`).join('')}`), 'CLI'),
-        commandLine(curl('POST', `${workflowPath(id)}/execute`, now), 'curl'));
+      fill(
+        commands,
+        commandLine(
+          cli(
+            `start ${id}${version !== newest ? ` --version ${version}` : ''} --trigger ${shell(JSON.stringify(now.trigger ?? null))}${now.requestId ? ` --request-id ${shell(now.requestId)}` : ''}${Object.entries(
+              now.labels ?? {},
+            )
+              .map(([k, v]) => ` --label ${shell(`${k}=${v}`)}`)
+              .join('')}`,
+          ),
+          'CLI',
+        ),
+        commandLine(curl('POST', `${workflowPath(id)}/execute`, now), 'curl'),
+      );
     } catch (error) {
       go.disabled = true;
       fill(result, h('p', { class: 'bad' }, error instanceof Error ? error.message : String(error)));

@@ -12,10 +12,15 @@ import { duration, plural } from '../lib/text.js';
 import { GraphElement } from '../graph/view.js';
 import { Scene } from '../graph/scene.js';
 import { layoutDraft } from '../graph/draft.js';
-import { diffMarks, statisticsMarks, statisticsTable } from './workflow-marks.js';
+import { changes, diffMarks, statisticsMarks, statisticsTable } from './workflow-marks.js';
 import { startForm } from './workflow-start.js';
 
-const SPANS = [['1h', 'Last hour'], ['1d', 'Last day'], ['7d', 'Last 7 days'], ['30d', 'Last 30 days']];
+const SPANS = [
+  ['1h', 'Last hour'],
+  ['1d', 'Last day'],
+  ['7d', 'Last 7 days'],
+  ['30d', 'Last 30 days'],
+];
 
 class Workflow extends View {
   constructor() {
@@ -49,7 +54,8 @@ class Workflow extends View {
       if (key !== this.shown) {
         const [definition, versions] = await Promise.all([
           get(`${workflowPath(now.id)}${version ? `?version=${encodeURIComponent(version)}` : ''}`, this.abort.signal),
-          get(`${workflowPath(now.id)}/versions`, this.abort.signal)]);
+          get(`${workflowPath(now.id)}/versions`, this.abort.signal),
+        ]);
         if (mine !== this.asked) return;
         this.definition = definition;
         this.versions = versions.items;
@@ -58,7 +64,16 @@ class Workflow extends View {
       this.draw(now);
       this.ready();
     } catch (error) {
-      if (!this.abort.signal.aborted) fill(this, h('div', { class: 'page' }, failure(error, () => this.routed(now)), h('a', { href: '/workflows' }, 'All workflows')));
+      if (!this.abort.signal.aborted)
+        fill(
+          this,
+          h(
+            'div',
+            { class: 'page' },
+            failure(error, () => this.routed(now)),
+            h('a', { href: '/workflows' }, 'All workflows'),
+          ),
+        );
     }
   }
 
@@ -73,21 +88,53 @@ class Workflow extends View {
     const newest = this.versions[0]?.version ?? 1;
     const version = Number(now.params.get('version') ?? newest);
     setTitle(`${this.definition.displayName ?? now.id}`);
-    const pick = h('select', { 'aria-label': 'Version' }, this.versions.map((item) => h('option', { value: String(item.version) }, `Version ${item.version}`)));
+    const pick = h(
+      'select',
+      { 'aria-label': 'Version' },
+      this.versions.map((item) => h('option', { value: String(item.version) }, `Version ${item.version}`)),
+    );
     pick.value = String(version);
     pick.addEventListener('change', () => setParams({ version: pick.value === String(newest) ? null : pick.value }));
     const content = h('div');
-    const tabs = [['graph', 'Graph'], ['versions', 'Versions'], ['statistics', 'Statistics'], ...(can('workflows:execute') ? [['start', 'Start']] : [])];
-    fill(this, h('div', { class: 'page workflow-page' },
-      h('nav', { class: 'crumbs', 'aria-label': 'Breadcrumbs' }, h('a', { href: '/workflows' }, 'Workflows')),
-      h('div', { class: 'page-head' }, h('h1', null, this.definition.displayName ?? now.id), h('span', { class: 'mono muted' }, now.id), copyButton(now.id, 'Copy the id'), pick, h('span', { class: 'spacer' }),
-        h('a', { class: 'button', href: `/?workflow=${encodeURIComponent(now.id)}` }, 'Runs'),
-        button('Definition', () => showWhole(`${now.id} version ${version}`, JSON.stringify(this.definition, null, 2))),
-        can('workflows:manage') ? h('a', { class: 'button', href: `/editor?workflow=${encodeURIComponent(now.id)}&version=${version}` }, 'Edit') : null,
-        can('workflows:manage') ? button('Disable', () => this.disable(now.id), 'danger') : null,
-        can('workflows:execute') && tab !== 'start' ? button('Start', () => setParams({ tab: 'start' }), 'primary') : null),
-      this.definition.description ? h('p', { class: 'muted' }, this.definition.description) : null,
-      h('nav', { class: 'tabs', 'aria-label': 'Parts' }, tabs.map(([id, name]) => h('a', { href: withParams({ tab: id === 'graph' ? null : id }), 'aria-current': id === tab ? 'page' : null }, name))), content));
+    const tabs = [
+      ['graph', 'Graph'],
+      ['versions', 'Versions'],
+      ['statistics', 'Statistics'],
+      ...(can('workflows:execute') ? [['start', 'Start']] : []),
+    ];
+    fill(
+      this,
+      h(
+        'div',
+        { class: 'page workflow-page' },
+        h('nav', { class: 'crumbs', 'aria-label': 'Breadcrumbs' }, h('a', { href: '/workflows' }, 'Workflows')),
+        h(
+          'div',
+          { class: 'page-head' },
+          h('h1', null, this.definition.displayName ?? now.id),
+          h('span', { class: 'mono muted' }, now.id),
+          copyButton(now.id, 'Copy the id'),
+          pick,
+          h('span', { class: 'spacer' }),
+          h('a', { class: 'button', href: `/?workflow=${encodeURIComponent(now.id)}` }, 'Runs'),
+          button('Definition', () => showWhole(`${now.id} version ${version}`, JSON.stringify(this.definition, null, 2))),
+          can('workflows:manage')
+            ? h('a', { class: 'button', href: `/editor?workflow=${encodeURIComponent(now.id)}&version=${version}` }, 'Edit')
+            : null,
+          can('workflows:manage') ? button('Disable', () => this.disable(now.id), 'danger') : null,
+          can('workflows:execute') && tab !== 'start' ? button('Start', () => setParams({ tab: 'start' }), 'primary') : null,
+        ),
+        this.definition.description ? h('p', { class: 'muted' }, this.definition.description) : null,
+        h(
+          'nav',
+          { class: 'tabs', 'aria-label': 'Parts' },
+          tabs.map(([id, name]) =>
+            h('a', { href: withParams({ tab: id === 'graph' ? null : id }), 'aria-current': id === tab ? 'page' : null }, name),
+          ),
+        ),
+        content,
+      ),
+    );
     if (tab === 'start' && can('workflows:execute')) fill(content, startForm(now.id, this.definition, version, newest));
     else if (tab === 'versions') void this.drawVersions(content, now, newest);
     else void this.drawGraph(content, now, version, tab === 'statistics');
@@ -96,8 +143,18 @@ class Workflow extends View {
   /** @param {string} id */
   disable(id) {
     const reply = h('div');
-    const content = h('div', { class: 'sheet' }, h('p', null, 'No new runs start until it is enabled again. Runs under way go on.'), reply,
-      h('div', { class: 'buttons' }, button('Disable', () => act('DELETE', ''), 'danger'), button('Enable', () => act('POST', '/enable'))));
+    const content = h(
+      'div',
+      { class: 'sheet' },
+      h('p', null, 'No new runs start until it is enabled again. Runs under way go on.'),
+      reply,
+      h(
+        'div',
+        { class: 'buttons' },
+        button('Disable', () => act('DELETE', ''), 'danger'),
+        button('Enable', () => act('POST', '/enable')),
+      ),
+    );
     const dialog = openDialog(`Disable ${id}`, content);
     const act = async (/** @type {string} */ method, /** @type {string} */ tail) => {
       try {
@@ -121,13 +178,20 @@ class Workflow extends View {
   async drawGraph(place, now, version, table) {
     const open = new Set(now.params.getAll('open'));
     const span = now.params.get('from') ?? '7d';
-    const since = h('select', { 'aria-label': 'Time' }, SPANS.map(([value, name]) => h('option', { value }, name)));
+    const since = h(
+      'select',
+      { 'aria-label': 'Time' },
+      SPANS.map(([value, name]) => h('option', { value }, name)),
+    );
     since.value = span;
     since.addEventListener('change', () => setParams({ from: since.value }));
     const graph = new GraphElement();
     const note = h('p', { class: 'muted' });
     const rows = h('div');
-    fill(place, h('div', { class: 'stack' }, h('div', { class: 'buttons' }, since, note), table ? rows : h('div', { class: 'graph-box' }, graph)));
+    fill(
+      place,
+      h('div', { class: 'stack' }, h('div', { class: 'buttons' }, since, note), table ? rows : h('div', { class: 'graph-box' }, graph)),
+    );
     const scene = await this.scene(now.id, version, open, this.definition);
     if (!table) graph.setScene(scene);
     graph.addEventListener('toggle', (/** @type {any} */ event) => {
@@ -135,12 +199,18 @@ class Workflow extends View {
       setParams({ open: [...open] });
     });
     const from = new Date(Date.now() - ({ '1h': 36e5, '1d': 864e5, '7d': 6048e5, '30d': 2592e6 }[span] ?? 6048e5)).toISOString();
-    const stats = await getIfAny(`${workflowPath(now.id)}/statistics?from=${encodeURIComponent(from)}&version=${version}`, this.abort.signal).catch(() => null);
+    const stats = await getIfAny(
+      `${workflowPath(now.id)}/statistics?from=${encodeURIComponent(from)}&version=${version}`,
+      this.abort.signal,
+    ).catch(() => null);
     if (!stats) fill(note, 'This server has no statistics.');
     else {
       if (!table) graph.setMarks(statisticsMarks(scene, stats));
       const { examined, failed, complete, p50Ms, p95Ms } = stats.runs;
-      fill(note, `${plural(examined, 'ended run')} of version ${version}${complete ? '' : ' (the newest)'}, ${failed} failed, p50 ${duration(p50Ms)}, p95 ${duration(p95Ms)}`);
+      fill(
+        note,
+        `${plural(examined, 'ended run')} of version ${version}${complete ? '' : ' (the newest)'}, ${failed} failed, p50 ${duration(p50Ms)}, p95 ${duration(p95Ms)}`,
+      );
       if (table) fill(rows, statisticsTable(stats));
     }
   }
@@ -151,17 +221,64 @@ class Workflow extends View {
     const from = Number(now.params.get('from') ?? Math.max(1, to - 1));
     const result = h('div', { class: 'stack' });
     const radio = (/** @type {string} */ name, /** @type {number} */ value, /** @type {number} */ chosen) => {
-      const box = h('input', { type: 'radio', name, 'aria-label': `${name} version ${value}`, on: { change: () => setParams({ [name]: value }) } });
+      const box = h('input', {
+        type: 'radio',
+        name,
+        'aria-label': `${name} version ${value}`,
+        on: { change: () => setParams({ [name]: value }) },
+      });
       box.checked = value === chosen;
       return h('td', null, box);
     };
-    fill(place, h('div', { class: 'stack' }, h('div', { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' }, h('table', null,
-      h('thead', null, h('tr', null, ['From', 'To', 'Version', 'Published', 'Digest', ''].map((name) => h('th', null, name)))),
-      h('tbody', null, this.versions.slice(0, 100).map((item) => h('tr', null, radio('from', item.version, from), radio('to', item.version, to), h('td', null, h('a', { href: `${location.pathname}?version=${item.version}` }, `Version ${item.version}`)), h('td', { class: 'muted' }, time(item.publishedAt)), h('td', { class: 'mono muted' }, item.digest.slice(0, 16)),
-        h('td', null, h('a', { href: `/?workflow=${encodeURIComponent(now.id)}` }, 'runs'))))))), result));
+    fill(
+      place,
+      h(
+        'div',
+        { class: 'stack' },
+        h(
+          'div',
+          { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' },
+          h(
+            'table',
+            null,
+            h(
+              'thead',
+              null,
+              h(
+                'tr',
+                null,
+                ['From', 'To', 'Version', 'Published', 'Digest', ''].map((name) => h('th', null, name)),
+              ),
+            ),
+            h(
+              'tbody',
+              null,
+              this.versions
+                .slice(0, 100)
+                .map((item) =>
+                  h(
+                    'tr',
+                    null,
+                    radio('from', item.version, from),
+                    radio('to', item.version, to),
+                    h('td', null, h('a', { href: `${location.pathname}?version=${item.version}` }, `Version ${item.version}`)),
+                    h('td', { class: 'muted' }, time(item.publishedAt)),
+                    h('td', { class: 'mono muted' }, item.digest.slice(0, 16)),
+                    h('td', null, h('a', { href: `/?workflow=${encodeURIComponent(now.id)}` }, 'runs')),
+                  ),
+                ),
+            ),
+          ),
+        ),
+        result,
+      ),
+    );
     if (this.versions.length < 2 || from === to) return;
     const diff = await get(`${workflowPath(now.id)}/diff?from=${from}&to=${to}`, this.abort.signal);
-    const [older, newer] = await Promise.all([get(`${workflowPath(now.id)}?version=${from}`), get(`${workflowPath(now.id)}?version=${to}`)]);
+    const [older, newer] = await Promise.all([
+      get(`${workflowPath(now.id)}?version=${from}`),
+      get(`${workflowPath(now.id)}?version=${to}`),
+    ]);
     const graph = new GraphElement();
     fill(result, h('h2', null, `From version ${from} to version ${to}`), changes(diff), h('div', { class: 'graph-box' }, graph));
     const { scene, marks } = diffMarks(older, newer, diff);
@@ -169,12 +286,4 @@ class Workflow extends View {
   }
 }
 
-/** @param {any} diff */
-function changes(diff) {
-  const line = (/** @type {string} */ tone, /** @type {string} */ word, /** @type {string[]} */ names) => names.length ? h('div', null, h('span', { class: tone }, `${word} `), names.slice(0, 60).map((name) => [h('code', { class: 'chip' }, name), ' '])) : null;
-  const changed = Object.entries(diff.nodes?.changed ?? {}).map(([id, keys]) => `${id} (${/** @type {string[]} */ (keys).join(', ')})`);
-  const lines = [line('good', '+ nodes', diff.nodes?.added ?? []), line('bad', '− nodes', diff.nodes?.removed ?? []), line('wait', '~ nodes', changed),
-    line('good', '+ edges', diff.edges?.added ?? []), line('bad', '− edges', diff.edges?.removed ?? []), line('wait', '~ keys', diff.keys ?? [])].filter(Boolean);
-  return h('div', { class: 'panel stack' }, lines.length ? lines : 'Nothing differs.');
-}
 customElements.define('w-workflow', Workflow);

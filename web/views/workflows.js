@@ -26,12 +26,35 @@ class Workflows extends View {
   /** @param {import('../lib/router.js').Route} now */
   start(now) {
     setTitle('Workflows');
-    const find = h('input', { type: 'search', placeholder: 'Find a workflow', 'aria-label': 'Find a workflow', value: now.params.get('q') ?? '' });
+    const find = h('input', {
+      type: 'search',
+      placeholder: 'Find a workflow',
+      'aria-label': 'Find a workflow',
+      value: now.params.get('q') ?? '',
+    });
     find.addEventListener('input', () => setParams({ q: find.value }, { replace: true }));
-    fill(this, h('div', { class: 'page' }, h('div', { class: 'page-head' }, h('h1', null, 'Workflows'), h('span', { class: 'spacer' }), find, can('workflows:manage') ? h('a', { class: 'button primary', href: '/editor' }, 'New workflow') : null), this.list));
+    fill(
+      this,
+      h(
+        'div',
+        { class: 'page' },
+        h(
+          'div',
+          { class: 'page-head' },
+          h('h1', null, 'Workflows'),
+          h('span', { class: 'spacer' }),
+          find,
+          can('workflows:manage') ? h('a', { class: 'button primary', href: '/editor' }, 'New workflow') : null,
+        ),
+        this.list,
+      ),
+    );
     loading(this.list);
     void this.load();
-    this.repeat(() => pollMs() * 3, () => this.load());
+    this.repeat(
+      () => pollMs() * 3,
+      () => this.load(),
+    );
   }
 
   routed() {
@@ -63,7 +86,11 @@ class Workflows extends View {
       this.draw();
       this.ready();
     } catch (error) {
-      if (!this.abort.signal.aborted && !this.items.length) fill(this.list, failure(error, () => this.load()));
+      if (!this.abort.signal.aborted && !this.items.length)
+        fill(
+          this.list,
+          failure(error, () => this.load()),
+        );
     }
   }
 
@@ -71,26 +98,95 @@ class Workflows extends View {
     const needle = (new URLSearchParams(location.search).get('q') ?? '').toLowerCase();
     const shown = this.items.filter((item) => `${item.workflowId} ${item.displayName ?? ''}`.toLowerCase().includes(needle));
     if (!shown.length) {
-      fill(this.list, this.items.length
-        ? empty('No workflow matches', 'Look for another name.', h('a', { href: withParams({ q: null }) }, 'Show all'))
-        : empty('No workflows yet', 'Publish a definition; every publication with new content is a new version.', commandLine('windlass publish examples/diamond.json'), h('div', { class: 'buttons' }, h('a', { class: 'button primary', href: '/editor' }, 'Write one here'))));
+      fill(
+        this.list,
+        this.items.length
+          ? empty('No workflow matches', 'Look for another name.', h('a', { href: withParams({ q: null }) }, 'Show all'))
+          : empty(
+              'No workflows yet',
+              'Publish a definition; every publication with new content is a new version.',
+              commandLine('windlass publish examples/diamond.json'),
+              h('div', { class: 'buttons' }, h('a', { class: 'button primary', href: '/editor' }, 'Write one here')),
+            ),
+      );
       return;
     }
-    fill(this.list, h('div', { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' }, h('table', null,
-      h('thead', null, h('tr', null, ['Workflow', 'Version', 'Last runs', 'Changed', ''].map((name) => h('th', null, name)))),
-      h('tbody', null, shown.slice(0, 500).map((item) => this.row(item)))), shown.length > 500 ? h('p', { class: 'loading muted' }, `${number(shown.length - 500)} more; look for a name`) : null));
+    fill(
+      this.list,
+      h(
+        'div',
+        { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' },
+        h(
+          'table',
+          null,
+          h(
+            'thead',
+            null,
+            h(
+              'tr',
+              null,
+              ['Workflow', 'Version', 'Last runs', 'Changed', ''].map((name) => h('th', null, name)),
+            ),
+          ),
+          h(
+            'tbody',
+            null,
+            shown.slice(0, 500).map((item) => this.row(item)),
+          ),
+        ),
+        shown.length > 500 ? h('p', { class: 'loading muted' }, `${number(shown.length - 500)} more; look for a name`) : null,
+      ),
+    );
   }
 
   /** @param {any} item */
   row(item) {
     const runs = this.recent.get(item.workflowId) ?? [];
-    return h('tr', null,
-      h('td', null, h('a', { href: workflowHref(item.workflowId), class: 'strong' }, item.displayName ?? item.workflowId), item.displayName ? h('div', { class: 'mono muted' }, item.workflowId) : null,
-        item.enabled ? null : h('div', { class: 'wait' }, 'disabled'), item.damage ? h('div', { class: 'bad' }, item.damage) : null, item.tenantId ? h('div', { class: 'muted' }, item.tenantId) : null),
+    return h(
+      'tr',
+      null,
+      h(
+        'td',
+        null,
+        h('a', { href: workflowHref(item.workflowId), class: 'strong' }, item.displayName ?? item.workflowId),
+        item.displayName ? h('div', { class: 'mono muted' }, item.workflowId) : null,
+        item.enabled ? null : h('div', { class: 'wait' }, 'disabled'),
+        item.damage ? h('div', { class: 'bad' }, item.damage) : null,
+        item.tenantId ? h('div', { class: 'muted' }, item.tenantId) : null,
+      ),
       h('td', null, `v${item.version}`),
-      h('td', null, h('span', { class: 'spark' }, runs.slice().reverse().map((run) => h('a', { href: runHref(run.executionId), title: `${run.status} ${run.createdAt}`, 'aria-label': `${run.status}, ${run.createdAt}` }, icon(run.status))), runs.length ? null : h('span', { class: 'muted' }, 'none lately'))),
+      h(
+        'td',
+        null,
+        h(
+          'span',
+          { class: 'spark' },
+          runs
+            .slice()
+            .reverse()
+            .map((run) =>
+              h(
+                'a',
+                {
+                  href: runHref(run.executionId),
+                  title: `${run.status} ${run.createdAt}`,
+                  'aria-label': `${run.status}, ${run.createdAt}`,
+                },
+                icon(run.status),
+              ),
+            ),
+          runs.length ? null : h('span', { class: 'muted' }, 'none lately'),
+        ),
+      ),
       h('td', { class: 'muted' }, time(item.updatedAt)),
-      h('td', null, can('workflows:execute') && item.enabled ? button('Start', () => navigate(`${workflowHref(item.workflowId)}?tab=start`), 'small') : null));
+      h(
+        'td',
+        null,
+        can('workflows:execute') && item.enabled
+          ? button('Start', () => navigate(`${workflowHref(item.workflowId)}?tab=start`), 'small')
+          : null,
+      ),
+    );
   }
 }
 customElements.define('w-workflows', Workflows);
