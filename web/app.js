@@ -60,7 +60,6 @@ function mount(view) {
   mounted = true;
   view.classList.add('mounting');
   const swap = () => {
-    if (!view.classList.contains('mounting')) return;
     view.classList.remove('mounting');
     if (view.isConnected) for (const other of [...main.childNodes]) if (other !== view) other.remove();
   };

@@ -46,6 +46,11 @@ after(async () => {
   await server?.remove();
 });
 
+/** The modules have replaced the server's HTML. @param {any} page */
+async function taken(page) {
+  await page.waitForFunction(() => document.querySelector('main')?.firstElementChild?.localName.startsWith('w-') && !document.querySelector('.mounting'));
+}
+
 const VIEWS = () => [
   '/',
   `/runs/${run}`,
@@ -68,7 +73,7 @@ test('hostile names, labels, outputs and errors are text on every view, at 360 p
   const page = await chromium.page(server, { width: 360, height: 740 });
   for (const view of VIEWS()) {
     await page.goTo(view);
-    await page.locator('main > *').first().waitFor();
+    await taken(page);
     await page.waitForLoadState('networkidle');
     assert.equal(await page.locator('main img').count(), 0, `markup on ${view}`);
     assert.notEqual(await page.title(), 'pwned', view);
@@ -97,7 +102,7 @@ test('axe finds nothing serious on any view, light or dark', async () => {
       const page = await chromium.page(server, { scheme });
       for (const view of VIEWS()) {
         await page.goTo(view);
-        await page.locator('main > *').first().waitFor();
+        await taken(page);
         await page.waitForLoadState('networkidle');
         await page.evaluate(() => document.body.classList.add('still'));
         // Playwright evaluates in the page without the page's policy.

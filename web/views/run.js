@@ -35,7 +35,7 @@ class Run extends View {
   /** @param {import('../lib/router.js').Route} now */
   start(now) {
     this.id0 = now.id;
-    this.className = 'run-view';
+    this.classList.add('run-view');
     setTitle(`${now.id.slice(0, 13)}`);
     loading(this);
     void this.open(now);
