@@ -31,6 +31,7 @@ usage: cargo xtask <task>
   page [BINARY]    the tests of the web page in Chromium, against the real server: a release
                    build, or the binary that is named
   postgres         the tests of the PostgreSQL store alone, on a server of their own
+  screenshots      the pictures of the page in docs/images, of `windlass dev --demo`
   chaos [FAULT...] the fault tests at their full figures, all or those named, for
                    an hour or so; writes RELIABILITY.md
   fuzz [SECONDS] [NAME]
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         ["page"] => root().and_then(|root| page::run(&root, None)),
         ["page", binary] => root().and_then(|root| page::run(&root, Some(binary.as_ref()))),
         ["postgres"] => root().and_then(|root| postgres::run(&root)),
+        ["screenshots"] => root().and_then(|root| page::screenshots(&root)),
         ["chaos", ref faults @ ..] => root().and_then(|root| chaos::run(&root, faults)),
         ["fuzz", ref rest @ ..] if rest.len() <= 2 => root().and_then(|root| fuzz_for(&root, rest)),
         ["reliability"] => root().and_then(|root| chaos::write(&root)),

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -15,6 +16,22 @@ use crate::test;
 /// # Errors
 /// What could not be installed, or that a test failed.
 pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
+    let mut command = script(root, binary, "web/tests/run.mjs")?;
+    run_command(&mut command).context("repeat it with: cargo xtask page")
+}
+
+/// Makes the pictures of the documentation anew.
+///
+/// # Errors
+/// What could not be installed, or that the page did not open.
+pub(crate) fn screenshots(root: &Path) -> Result<()> {
+    let mut command = script(root, None, "web/tests/screenshots.mjs")?;
+    command.arg("--out").arg(root.join("docs").join("images"));
+    run_command(&mut command).context("repeat it with: cargo xtask screenshots")
+}
+
+/// A script of the page's tests, with the binary and the packages that it needs.
+fn script(root: &Path, binary: Option<&Path>, script: &str) -> Result<Command> {
     let target = target(root)?;
     let binary = match binary {
         Some(binary) => binary.canonicalize().context("there is no such binary")?,
@@ -26,10 +43,10 @@ pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
     let node = Node::find(root, &target)?;
     let tests = root.join("web").join("tests");
     let modules = install(&node, &tests, &target.join("page"))?;
-    let mut command = node.script(root, "web/tests/run.mjs");
+    let mut command = node.script(root, script);
     command.arg("--binary").arg(binary);
     command.arg("--modules").arg(modules);
-    run_command(&mut command).context("repeat it with: cargo xtask page")
+    Ok(command)
 }
 
 /// What the lock file names, unless exactly that is there.
