@@ -117,7 +117,9 @@ export class Timeline extends HTMLElement {
     fill(this.count, `${number(this.bars.length)} · ${duration(to - from)}`);
     fill(
       this.axis,
-      [0, 0.25, 0.5, 0.75, 1].map((share) => h('span', { style: { left: `${share * 100}%` } }, duration((to - from) * share))),
+      (this.axis.clientWidth < 280 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((share) =>
+        h('span', { style: { left: `${share * 100}%` } }, duration((to - from) * share)),
+      ),
     );
     this.space.style.setProperty('height', `${this.bars.length * ROW}px`);
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 3);

@@ -1,4 +1,6 @@
-// Workflows that the tests run.
+/**
+ * Workflows that the tests run.
+ */
 
 export const chargeCard = {
   id: 'charge-card',

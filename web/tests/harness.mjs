@@ -1,5 +1,7 @@
-// A server of its own on a free port, a browser that talks to loopback only, and pages that fail
-// the test on a script error, a violated policy or a request to another host.
+/**
+ * A server of its own on a free port, a browser that talks to loopback only, and pages that fail
+ * the test on a script error, a violated policy or a request to another host.
+ */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';

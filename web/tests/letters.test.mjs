@@ -1,4 +1,6 @@
-// A run that crashes the server becomes a dead letter; the page requeues it.
+/**
+ * A run that crashes the server becomes a dead letter; the page requeues it.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Server, launch } from './harness.mjs';

@@ -1,5 +1,7 @@
-// The page's tests: `node web/tests/run.mjs --binary PATH --modules DIR`. The folder has
-// playwright-core, axe-core and typescript in it; Chromium is the system's. Installs nothing.
+/**
+ * The page's tests: `node web/tests/run.mjs --binary PATH --modules DIR`. The folder has
+ * playwright-core, axe-core and typescript in it; Chromium is the system's. Installs nothing.
+ */
 import { spawnSync } from 'node:child_process';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';

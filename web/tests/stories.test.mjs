@@ -1,4 +1,6 @@
-// What an engineer on call does, with the real server and a real browser.
+/**
+ * What an engineer on call does, with the real server and a real browser.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { after, afterEach, before, test } from 'node:test';

@@ -1,11 +1,13 @@
-// Writes TypeScript declarations for the schemas of an OpenAPI document: the types that the
-// page's JSDoc names. `node web/tests/types.mjs openapi.json > web/types/api.d.ts`
+/**
+ * Writes TypeScript declarations for the schemas of an OpenAPI document: the types that the
+ * page's JSDoc names. `node web/tests/types.mjs openapi.json > web/types/api.d.ts`
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /** @param {any} document */
 export function declarations(document) {
-  const parts = ['// Made from /api/openapi.json by web/tests/types.mjs. Do not edit.\n'];
+  const parts = ['/** The shapes of the API, made from /api/openapi.json by web/tests/types.mjs. Do not edit. */\n'];
   for (const [name, schema] of Object.entries(document.components.schemas)) parts.push(`export type ${name} = ${type(schema, '')};\n`);
   return parts.join('\n');
 }
@@ -41,6 +43,8 @@ function object(schema, indent) {
     ([key, inner]) =>
       `${indent}  ${/^[A-Za-z_$][\w$]*$/.test(key) ? key : JSON.stringify(key)}${required.has(key) ? '' : '?'}: ${type(inner, `${indent}  `)};`,
   );
+  const short = `{ ${lines.map((line) => line.trim()).join(' ')} }`;
+  if (short.length <= 120 && !short.includes('\n')) return short;
   return `{\n${lines.join('\n')}\n${indent}}`;
 }
 

@@ -1,4 +1,6 @@
-// The page's modules agree with the types of the API that it talks to, and stay small.
+/**
+ * The page's modules agree with the types of the API that it talks to, and stay small.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync, statSync } from 'node:fs';

@@ -1,5 +1,7 @@
-// What holds on every view: hostile values are text, nothing scrolls sideways on a telephone,
-// keyboards reach everything, the page recovers by itself, tokens decide what is offered.
+/**
+ * What holds on every view: hostile values are text, nothing scrolls sideways on a telephone,
+ * keyboards reach everything, the page recovers by itself, tokens decide what is offered.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -48,7 +50,9 @@ after(async () => {
 
 /** The modules have replaced the server's HTML. @param {any} page */
 async function taken(page) {
-  await page.waitForFunction(() => document.querySelector('main')?.firstElementChild?.localName.startsWith('w-') && !document.querySelector('.mounting'));
+  await page.waitForFunction(
+    () => document.querySelector('main')?.firstElementChild?.localName.startsWith('w-') && !document.querySelector('.mounting'),
+  );
 }
 
 const VIEWS = () => [

@@ -1,9 +1,6 @@
-// Made from /api/openapi.json by web/tests/types.mjs. Do not edit.
+/** The shapes of the API, made from /api/openapi.json by web/tests/types.mjs. Do not edit. */
 
-export type Page = {
-  items: (WorkflowShape)[];
-  next?: string | null;
-};
+export type Page = { items: (WorkflowShape)[]; next?: string | null; };
 
 export type WorkflowShape = {
   workflowId: string;
@@ -15,23 +12,11 @@ export type WorkflowShape = {
   damage?: string | null;
 };
 
-export type ErrorBody = {
-  error: ErrorObject;
-};
+export type ErrorBody = { error: ErrorObject; };
 
-export type ErrorObject = {
-  code: string;
-  message: string;
-  hint?: string | null;
-  correlationId: string;
-  timestamp: string;
-  details: (Detail)[];
-};
+export type ErrorObject = { code: string; message: string; hint?: string | null; correlationId: string; timestamp: string; details: (Detail)[]; };
 
-export type Detail = {
-  pointer: string;
-  message: string;
-};
+export type Detail = { pointer: string; message: string; };
 
 export type Definition = {
   $schema?: string | null;
@@ -60,19 +45,13 @@ export type ExecutionMode = "parallel" | "sequential" | "levels";
 
 export type InFlight = "pinned" | "healing";
 
-export type Compensation = "onFailure" | "onFailureOrCancel" | "manual" | {
-  when?: CompensationPolicy;
-  onError?: OnCompensationError;
-};
+export type Compensation = "onFailure" | "onFailureOrCancel" | "manual" | { when?: CompensationPolicy; onError?: OnCompensationError; };
 
 export type CompensationPolicy = "onFailure" | "onFailureOrCancel" | "manual";
 
 export type OnCompensationError = "continue" | "stop";
 
-export type Concurrency = {
-  key?: any;
-  limit: number;
-};
+export type Concurrency = { key?: any; limit: number; };
 
 export type Node = {
   id: string;
@@ -96,10 +75,7 @@ export type Node = {
   delay?: Delay | null;
 };
 
-export type Policies = {
-  timeoutMs?: number | null;
-  retry?: Retry | null;
-};
+export type Policies = { timeoutMs?: number | null; retry?: Retry | null; };
 
 export type Retry = {
   maxAttempts: number;
@@ -112,30 +88,15 @@ export type Retry = {
 
 export type RetryStrategy = "exponential" | "linear" | "fixed";
 
-export type Edge = {
-  targetNode: string;
-  when?: When;
-  condition?: string | null;
-};
+export type Edge = { targetNode: string; when?: When; condition?: string | null; };
 
 export type When = "success" | "failure" | "always";
 
-export type Switch = {
-  on: string;
-  cases: Record<string, string>;
-  default?: string | null;
-  when?: When;
-};
+export type Switch = { on: string; cases: Record<string, string>; default?: string | null; when?: When; };
 
-export type Join = "all" | "any" | {
-  atLeast: number;
-};
+export type Join = "all" | "any" | { atLeast: number; };
 
-export type Compensate = {
-  actionType: string;
-  parameters?: any;
-  policies?: Policies | null;
-};
+export type Compensate = { actionType: string; parameters?: any; policies?: Policies | null; };
 
 export type ForEach = {
   items: any;
@@ -148,24 +109,11 @@ export type ForEach = {
 
 export type OnItemFailure = "fail" | "collect";
 
-export type Body = {
-  nodes: (Node)[];
-  startNode?: string | null;
-  output?: any;
-};
+export type Body = { nodes: (Node)[]; startNode?: string | null; output?: any; };
 
-export type While = {
-  condition: string;
-  maxIterations?: number | null;
-  body: Body;
-};
+export type While = { condition: string; maxIterations?: number | null; body: Body; };
 
-export type RetryUntil = {
-  until?: string | null;
-  maxAttempts: number;
-  backoff?: Backoff | null;
-  body: Body;
-};
+export type RetryUntil = { until?: string | null; maxAttempts: number; backoff?: Backoff | null; body: Body; };
 
 export type Backoff = {
   maxAttempts?: number | null;
@@ -176,67 +124,27 @@ export type Backoff = {
   jitter?: boolean;
 };
 
-export type Subworkflow = {
-  workflowId: string;
-  version?: number | null;
-  input: any;
-  output?: any;
-  isolation?: Isolation;
-};
+export type Subworkflow = { workflowId: string; version?: number | null; input: any; output?: any; isolation?: Isolation; };
 
 export type Isolation = "isolated" | "shared" | "transactional";
 
-export type WaitForSignal = {
-  name: string;
-  timeoutMs?: number | null;
-  schema?: any;
-};
+export type WaitForSignal = { name: string; timeoutMs?: number | null; schema?: any; };
 
-export type Delay = {
-  ms?: number | null;
-  until?: any;
-};
+export type Delay = { ms?: number | null; until?: any; };
 
-export type PublishedShape = {
-  workflowId: string;
-  version: number;
-  created: boolean;
-};
+export type PublishedShape = { workflowId: string; version: number; created: boolean; };
 
-export type ValidatedShape = {
-  valid: boolean;
-  problems: (Record<string, any>)[];
-};
+export type ValidatedShape = { valid: boolean; problems: (Record<string, any>)[]; };
 
-export type DefinitionShape = {
-  id: string;
-  nodes: (Record<string, any>)[];
-};
+export type DefinitionShape = { id: string; nodes: (Record<string, any>)[]; };
 
-export type EnabledShape = {
-  workflowId: string;
-  enabled: boolean;
-};
+export type EnabledShape = { workflowId: string; enabled: boolean; };
 
-export type PublishingShape = {
-  workflowId: string;
-  version: number;
-  created: boolean;
-  runs: (Record<string, any>)[];
-};
+export type PublishingShape = { workflowId: string; version: number; created: boolean; runs: (Record<string, any>)[]; };
 
-export type Page2 = {
-  items: (VersionShape)[];
-  next?: string | null;
-};
+export type Page2 = { items: (VersionShape)[]; next?: string | null; };
 
-export type VersionShape = {
-  workflowId: string;
-  version: number;
-  digest: string;
-  signature: string;
-  publishedAt: string;
-};
+export type VersionShape = { workflowId: string; version: number; digest: string; signature: string; publishedAt: string; };
 
 export type DiffShape = {
   workflowId: string;
@@ -258,12 +166,7 @@ export type ExecuteBody = {
   vars?: Record<string, any> | null;
 };
 
-export type StartedShape = {
-  executionId: string;
-  status: string;
-  statusUrl: string;
-  existing: boolean;
-};
+export type StartedShape = { executionId: string; status: string; statusUrl: string; existing: boolean; };
 
 export type ForkBody = {
   from: (string)[];
@@ -287,10 +190,7 @@ export type ForkPlanShape = {
   compensated: (Record<string, any>)[];
 };
 
-export type Page3 = {
-  items: (RunShape)[];
-  next?: string | null;
-};
+export type Page3 = { items: (RunShape)[]; next?: string | null; };
 
 export type RunShape = {
   executionId: string;
@@ -313,10 +213,7 @@ export type RunShape = {
   dead: boolean;
 };
 
-export type RunItemError = {
-  code: string;
-  message?: string | null;
-};
+export type RunItemError = { code: string; message?: string | null; };
 
 export type ExecutionShape = {
   executionId: string;
@@ -343,41 +240,17 @@ export type ExecutionShape = {
   nodes: Record<string, Record<string, any>>;
 };
 
-export type RunErrorShape = {
-  code: string;
-  message: string;
-  nodes: (string)[];
-  causes: (CauseShape)[];
-};
+export type RunErrorShape = { code: string; message: string; nodes: (string)[]; causes: (CauseShape)[]; };
 
-export type CauseShape = {
-  executionId: string;
-  node: string;
-  code: string;
-  message: string;
-};
+export type CauseShape = { executionId: string; node: string; code: string; message: string; };
 
 export type FormatName = "mermaid" | "dot" | "svg" | "ascii" | "json";
 
-export type GraphShape = {
-  title: string;
-  nodes: (Record<string, any>)[];
-  edges: (Record<string, any>)[];
-};
+export type GraphShape = { title: string; nodes: (Record<string, any>)[]; edges: (Record<string, any>)[]; };
 
-export type WhyShape = {
-  executionId: string;
-  status: string;
-  reason: string;
-  nodes: (Record<string, any>)[];
-};
+export type WhyShape = { executionId: string; status: string; reason: string; nodes: (Record<string, any>)[]; };
 
-export type ExportShape = {
-  version: number;
-  signature: string;
-  frozenAt: string;
-  nodes: Record<string, any>;
-};
+export type ExportShape = { version: number; signature: string; frozenAt: string; nodes: Record<string, any>; };
 
 export type VerifiedShape = {
   executionId: string;
@@ -388,19 +261,9 @@ export type VerifiedShape = {
   misfit?: Record<string, any> | null;
 };
 
-export type NodeShape = {
-  executionId: string;
-  node: string;
-  status: string;
-  attempts: number;
-  output: any;
-  actions: (Record<string, any>)[];
-};
+export type NodeShape = { executionId: string; node: string; status: string; attempts: number; output: any; actions: (Record<string, any>)[]; };
 
-export type Page4 = {
-  items: (EventShape)[];
-  next?: string | null;
-};
+export type Page4 = { items: (EventShape)[]; next?: string | null; };
 
 export type EventShape = {
   v: number;
@@ -463,14 +326,7 @@ export type ArrowsShape = {
   members: Record<string, ((number)[])[]>;
 };
 
-export type FrameShape = {
-  node: number;
-  x: number;
-  y: number;
-  w: number;
-  h: number;
-  frame: number;
-};
+export type FrameShape = { node: number; x: number; y: number; w: number; h: number; frame: number; };
 
 export type StatusesShape = {
   v: number;
@@ -490,20 +346,9 @@ export type StatusesShape = {
   bodies?: Record<string, Record<string, number>> | null;
 };
 
-export type LoopShape = {
-  items?: number | null;
-  opened: number;
-  running: number;
-  failed: (number)[];
-  counts: Record<string, number>;
-};
+export type LoopShape = { items?: number | null; opened: number; running: number; failed: (number)[]; counts: Record<string, number>; };
 
-export type OverTimeShape = {
-  from: string;
-  to: string;
-  begins: (string)[];
-  counts: Record<string, (number)[]>;
-};
+export type OverTimeShape = { from: string; to: string; begins: (string)[]; counts: Record<string, (number)[]>; };
 
 export type WorkflowStatisticsShape = {
   workflowId: string;
@@ -514,28 +359,11 @@ export type WorkflowStatisticsShape = {
   nodes: Record<string, NodeFiguresShape>;
 };
 
-export type RunFiguresShape = {
-  examined: number;
-  limit: number;
-  complete: boolean;
-  failed: number;
-  p50Ms?: number | null;
-  p95Ms?: number | null;
-};
+export type RunFiguresShape = { examined: number; limit: number; complete: boolean; failed: number; p50Ms?: number | null; p95Ms?: number | null; };
 
-export type NodeFiguresShape = {
-  runs: number;
-  failures: number;
-  retries: number;
-  p50Ms?: number | null;
-  p95Ms?: number | null;
-};
+export type NodeFiguresShape = { runs: number; failures: number; retries: number; p50Ms?: number | null; p95Ms?: number | null; };
 
-export type CancelBody = {
-  compensate?: boolean;
-  reason?: string | null;
-  dryRun?: boolean;
-};
+export type CancelBody = { compensate?: boolean; reason?: string | null; dryRun?: boolean; };
 
 export type ActedShape = {
   executionId: string;
@@ -546,43 +374,17 @@ export type ActedShape = {
   undone?: (string)[] | null;
 };
 
-export type Hand = {
-  reason?: string | null;
-  dryRun?: boolean;
-};
+export type Hand = { reason?: string | null; dryRun?: boolean; };
 
-export type NodesBody = {
-  nodes?: (string)[];
-  reason?: string | null;
-  dryRun?: boolean;
-};
+export type NodesBody = { nodes?: (string)[]; reason?: string | null; dryRun?: boolean; };
 
-export type SignalBody = {
-  name: string;
-  payload?: any;
-  reason?: string | null;
-  dryRun?: boolean;
-};
+export type SignalBody = { name: string; payload?: any; reason?: string | null; dryRun?: boolean; };
 
-export type ResultBody = {
-  node: string;
-  output: any;
-  reason?: string | null;
-  dryRun?: boolean;
-};
+export type ResultBody = { node: string; output: any; reason?: string | null; dryRun?: boolean; };
 
-export type NodeBody = {
-  node: string;
-  reason?: string | null;
-  dryRun?: boolean;
-};
+export type NodeBody = { node: string; reason?: string | null; dryRun?: boolean; };
 
-export type CompensateBody = {
-  retry?: (string)[];
-  skip?: (string)[];
-  reason?: string | null;
-  dryRun?: boolean;
-};
+export type CompensateBody = { retry?: (string)[]; skip?: (string)[]; reason?: string | null; dryRun?: boolean; };
 
 export type BulkBody = {
   action: Action;
@@ -623,16 +425,9 @@ export type JobState = {
   endedAt?: string | null;
 };
 
-export type JobFailure = {
-  executionId: string;
-  code: string;
-  message: string;
-};
+export type JobFailure = { executionId: string; code: string; message: string; };
 
-export type Page5 = {
-  items: (ScheduleShape)[];
-  next?: string | null;
-};
+export type Page5 = { items: (ScheduleShape)[]; next?: string | null; };
 
 export type ScheduleShape = {
   id: string;
@@ -670,27 +465,13 @@ export type ScheduleBody = {
   overlap?: string | null;
 };
 
-export type RemovedShape = {
-  id: string;
-};
+export type RemovedShape = { id: string; };
 
-export type Page6 = {
-  items: (HookShape)[];
-  next?: string | null;
-};
+export type Page6 = { items: (HookShape)[]; next?: string | null; };
 
-export type HookShape = {
-  id: string;
-  tenantId?: string | null;
-  workflowId: string;
-  createdAt: string;
-  damage?: string | null;
-};
+export type HookShape = { id: string; tenantId?: string | null; workflowId: string; createdAt: string; damage?: string | null; };
 
-export type HookBody = {
-  id: string;
-  workflowId: string;
-};
+export type HookBody = { id: string; workflowId: string; };
 
 export type HookMadeShape = {
   id: string;
@@ -702,15 +483,9 @@ export type HookMadeShape = {
   secret: string;
 };
 
-export type HookStartedShape = {
-  executionId: string;
-  existing: boolean;
-};
+export type HookStartedShape = { executionId: string; existing: boolean; };
 
-export type Page7 = {
-  items: (LetterShape)[];
-  next?: string | null;
-};
+export type Page7 = { items: (LetterShape)[]; next?: string | null; };
 
 export type LetterShape = {
   executionId: string;
@@ -723,19 +498,11 @@ export type LetterShape = {
   damage?: string | null;
 };
 
-export type Which = {
-  executionId?: (string)[];
-  all?: boolean;
-};
+export type Which = { executionId?: (string)[]; all?: boolean; };
 
-export type LettersShape = {
-  executionIds: (string)[];
-};
+export type LettersShape = { executionIds: (string)[]; };
 
-export type Page8 = {
-  items: (AuditShape)[];
-  next?: string | null;
-};
+export type Page8 = { items: (AuditShape)[]; next?: string | null; };
 
 export type AuditShape = {
   number: number;
@@ -749,41 +516,19 @@ export type AuditShape = {
   damage?: string | null;
 };
 
-export type Page9 = {
-  items: (SecretShape)[];
-  next?: string | null;
-};
+export type Page9 = { items: (SecretShape)[]; next?: string | null; };
 
-export type SecretShape = {
-  name: string;
-  tenantId?: string | null;
-  updatedAt: string;
-  damage?: string | null;
-};
+export type SecretShape = { name: string; tenantId?: string | null; updatedAt: string; damage?: string | null; };
 
-export type RotatedShape = {
-  secrets: number;
-  hooks: number;
-};
+export type RotatedShape = { secrets: number; hooks: number; };
 
-export type NewSecret = {
-  name: string;
-  value: string;
-};
+export type NewSecret = { name: string; value: string; };
 
-export type SetSecretShape = {
-  name: string;
-  created: boolean;
-};
+export type SetSecretShape = { name: string; created: boolean; };
 
-export type RemovedSecretShape = {
-  name: string;
-};
+export type RemovedSecretShape = { name: string; };
 
-export type Page10 = {
-  items: (ActionShape)[];
-  next?: string | null;
-};
+export type Page10 = { items: (ActionShape)[]; next?: string | null; };
 
 export type ActionShape = {
   name: string;
@@ -794,10 +539,7 @@ export type ActionShape = {
   lastSeenAt?: string | null;
 };
 
-export type Page11 = {
-  items: (WorkerShape)[];
-  next?: string | null;
-};
+export type Page11 = { items: (WorkerShape)[]; next?: string | null; };
 
 export type WorkerShape = {
   worker: string;
@@ -820,15 +562,9 @@ export type PollBody = {
   holding?: (string)[] | null;
 };
 
-export type ActionBody = {
-  actionType: string;
-  parametersSchema?: any;
-  description?: string | null;
-};
+export type ActionBody = { actionType: string; parametersSchema?: any; description?: string | null; };
 
-export type TasksShape = {
-  tasks: (TaskShape)[];
-};
+export type TasksShape = { tasks: (TaskShape)[]; };
 
 export type TaskShape = {
   taskId: string;
@@ -847,52 +583,20 @@ export type TaskShape = {
   traceparent?: string | null;
 };
 
-export type HeartbeatBody = {
-  lease: string;
-  details?: any;
-};
+export type HeartbeatBody = { lease: string; details?: any; };
 
-export type StopShape = {
-  stop: boolean;
-};
+export type StopShape = { stop: boolean; };
 
-export type CompleteBody = {
-  lease: string;
-  output?: any;
-  meta?: any;
-  resources?: (ResourceBody)[];
-};
+export type CompleteBody = { lease: string; output?: any; meta?: any; resources?: (ResourceBody)[]; };
 
-export type ResourceBody = {
-  system: string;
-  type: string;
-  id: string;
-  url?: string | null;
-};
+export type ResourceBody = { system: string; type: string; id: string; url?: string | null; };
 
-export type RecordedShape = {
-  taskId: string;
-  recorded: boolean;
-};
+export type RecordedShape = { taskId: string; recorded: boolean; };
 
-export type FailBody = {
-  lease: string;
-  code: string;
-  message: string;
-  retriable?: boolean;
-  retryAfterMs?: number | null;
-  details?: any;
-};
+export type FailBody = { lease: string; code: string; message: string; retriable?: boolean; retryAfterMs?: number | null; details?: any; };
 
-export type SkipBody = {
-  lease: string;
-};
+export type SkipBody = { lease: string; };
 
-export type Health = {
-  status: string;
-  warnings?: (Detail)[];
-};
+export type Health = { status: string; warnings?: (Detail)[]; };
 
-export type OpenApi = {
-  openapi: string;
-};
+export type OpenApi = { openapi: string; };

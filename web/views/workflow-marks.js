@@ -29,10 +29,7 @@ export function statisticsMarks(scene, answer) {
   for (const item of nodeStatistics(answer)) {
     const i = scene.byId.get(item.node);
     if (i === undefined || !item.runs) continue;
-    marks.notes.set(
-      i,
-      `p50 ${duration(item.p50)} · p95 ${duration(item.p95)}${item.failures ? ` · ${rate(item.failures, item.runs)} fail` : ''}`,
-    );
+    marks.notes.set(i, `${item.failures ? `${rate(item.failures, item.runs)} fail · ` : ''}${duration(item.p50)} / ${duration(item.p95)}`);
     if (item.failures) marks.changes.set(i, item.failures / item.runs > 0.2 ? 'removed' : 'changed');
   }
   return marks;

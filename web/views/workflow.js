@@ -209,7 +209,7 @@ class Workflow extends View {
       const { examined, failed, complete, p50Ms, p95Ms } = stats.runs;
       fill(
         note,
-        `${plural(examined, 'ended run')} of version ${version}${complete ? '' : ' (the newest)'}, ${failed} failed, p50 ${duration(p50Ms)}, p95 ${duration(p95Ms)}`,
+        `${plural(examined, 'ended run')} of version ${version}${complete ? '' : ' (the newest)'}, ${failed} failed, p50 / p95 of a run ${duration(p50Ms)} / ${duration(p95Ms)}`,
       );
       if (table) fill(rows, statisticsTable(stats));
     }
