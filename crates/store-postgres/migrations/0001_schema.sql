@@ -68,9 +68,22 @@ create table inbox (
     key text collate "C" not null,
     number bigint generated always as identity,
     offered_at timestamptz not null default now(),
+    partition integer not null,
     body bytea not null,
+    -- Why the owner refused the item; null while it waits.
+    refusal bytea,
     primary key (run, key)
 );
+create index inbox_waiting on inbox (partition, run) where refusal is null;
+
+-- Which runs count for a concurrency key, over all processes.
+create table gate_place (
+    gate text collate "C" not null,
+    run uuid not null,
+    partition integer not null,
+    primary key (gate, run)
+);
+create index gate_place_partition on gate_place (partition, gate, run);
 
 create table workflows (
     tenant_id text collate "C" not null default '',

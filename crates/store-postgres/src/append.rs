@@ -28,6 +28,7 @@ pub(crate) struct Shape {
     rows: bool,
     links: bool,
     consumes: bool,
+    releases: bool,
 }
 
 impl Shape {
@@ -40,6 +41,7 @@ impl Shape {
             rows: any(|append| append.row.is_some()),
             links: any(|append| !append.resources.is_empty()),
             consumes: any(|append| !append.consumed.is_empty()),
+            releases: any(|append| !append.releases.is_empty()),
         }
     }
 
@@ -74,8 +76,11 @@ impl Shape {
             text.part("links", LINK);
         }
         if self.consumes {
-            text.arrays("x", CONSUMED);
             text.part("consumed", CONSUME);
+        }
+        if self.releases {
+            text.arrays("g", RELEASED);
+            text.part("released", RELEASE);
         }
         format!("with {} select n from won", text.parts)
     }
@@ -91,6 +96,11 @@ impl Shape {
             text.arrays("v", VALUES);
             text.arrays("b", VALUE_BYTES);
             conditions.push(THERE);
+        }
+        if self.consumes {
+            text.arrays("x", CONSUMED);
+            text.part("waiting", WAITING);
+            conditions.push(WAITS);
         }
         let condition = match conditions.is_empty() {
             true => "true".to_owned(),
@@ -268,6 +278,21 @@ const LINK: &str = "insert into workflow_resource_links (tenant_id, execution, a
 
 const CONSUMED: &[(&str, &str)] = &[("n", "int4"), ("key", "text")];
 
+/// The items that wait, locked: one that another process refuses meanwhile is missing here, so
+/// the record that would consume it is refused too.
+const WAITING: &str = "select i.n, inbox.key from inbox join i on i.run = inbox.run \
+     join x on x.n = i.n and x.key = inbox.key where inbox.refusal is null \
+     order by inbox.run, inbox.key for update of inbox";
+
+/// Every item that the record consumes waits.
+const WAITS: &str = "not exists (select from x where x.n = i.n \
+     and not exists (select from waiting w where w.n = x.n and w.key = x.key))";
+
+const RELEASED: &[(&str, &str)] = &[("n", "int4"), ("gate", "text")];
+
+const RELEASE: &str = "delete from gate_place using g join won on won.n = g.n \
+     where gate_place.run = won.run and gate_place.gate = g.gate";
+
 const CONSUME: &str = "delete from inbox using x join won on won.n = x.n \
      where inbox.run = won.run and inbox.key = x.key";
 
@@ -281,6 +306,9 @@ pub(crate) fn parameters<'a>(shape: Shape, batch: &[&'a Append]) -> Vec<Paramete
     if shape.values {
         parameters.extend(values(batch));
     }
+    if shape.consumes {
+        parameters.extend(named(batch, |append| &append.consumed));
+    }
     if shape.rows {
         let with = (0i32..).zip(batch);
         let with = with.filter_map(|(n, append)| {
@@ -293,13 +321,23 @@ pub(crate) fn parameters<'a>(shape: Shape, batch: &[&'a Append]) -> Vec<Paramete
     if shape.links {
         parameters.extend(links(batch));
     }
-    if shape.consumes {
-        let consumed = || numbered(batch, |append| append.consumed.iter());
-        parameters.push(Box::new(consumed().map(|it| it.0).collect::<Vec<i32>>()));
-        let keys = consumed().map(|(_, key)| text(key).into_owned());
-        parameters.push(Box::new(keys.collect::<Vec<String>>()));
+    if shape.releases {
+        parameters.extend(named(batch, |append| &append.releases));
     }
     parameters
+}
+
+/// Names that appends have, with the append's number.
+fn named<'a>(batch: &[&'a Append], names: fn(&'a Append) -> &'a [Box<str>]) -> Vec<Parameter<'a>> {
+    let each = || {
+        let all = (0i32..).zip(batch);
+        all.flat_map(move |(n, append)| names(append).iter().map(move |name| (n, name)))
+    };
+    let texts = each().map(|(_, name)| text(name).into_owned());
+    vec![
+        Box::new(each().map(|it| it.0).collect::<Vec<i32>>()),
+        Box::new(texts.collect::<Vec<String>>()),
+    ]
 }
 
 fn heads<'a>(batch: &[&'a Append]) -> Vec<Parameter<'a>> {
@@ -335,15 +373,6 @@ fn heads<'a>(batch: &[&'a Append]) -> Vec<Parameter<'a>> {
         Box::new(each(|append| append.writer.0)),
         Box::new(bodies),
     ]
-}
-
-/// What each append of a batch has several of, with the append's number.
-fn numbered<'a, T: 'a, I: Iterator<Item = &'a T>>(
-    batch: &[&'a Append],
-    of: fn(&'a Append) -> I,
-) -> impl Iterator<Item = (i32, &'a T)> {
-    let all = (0i32..).zip(batch);
-    all.flat_map(move |(n, append)| of(append).map(move |it| (n, it)))
 }
 
 fn claims<'a>(batch: &[&'a Append]) -> Vec<Parameter<'a>> {

@@ -1,22 +1,48 @@
-//! What was offered to runs. The append that records an item removes it (`append.rs`).
+//! What was offered to runs, and what owners refused. The append that records an item removes it
+//! and fails if it does not wait (`append.rs`).
 
 use windlass_core::RunId;
-use windlass_store::{Error, Inbox, InboxItem, Pending};
+use windlass_store::{Error, Inbox, InboxItem, Offer, OfferAnswer, Partitions, Pending};
 
-use crate::codec::{Columns as _, limit, text, uuid};
+use crate::codec::{Columns as _, limit, numbers, text, uuid, version};
 use crate::store::PostgresStore;
 
-const OFFER: &str = "insert into inbox (run, key, body) values ($1, $2, $3) on conflict do nothing";
-const ITEMS: &str = "select key, body from inbox where run = $1 order by number";
-const OFFERED: &str = "select distinct run from inbox \
-     where $1::uuid is null or run > $1 order by run limit $2";
+/// In the order of the keys, so that offers of different processes do not deadlock.
+const OFFER: &str = "insert into inbox (run, key, partition, body) \
+     select * from unnest($1::uuid[], $2::text[], $3::int4[], $4::bytea[]) as t(run, key, partition, body) \
+     order by run, key collate \"C\" on conflict do nothing returning run, key";
+const ITEMS: &str =
+    "select key, body from inbox where run = $1 and refusal is null order by number";
+const OFFERED: &str = "select distinct run from inbox where refusal is null \
+     and ($1::int4[] is null or partition = any($1)) \
+     and ($2::uuid is null or run > $2) order by run limit $3";
+const REFUSE: &str =
+    "update inbox set refusal = $3 where run = $1 and key = $2 and refusal is null";
+const ANSWER: &str = "select refusal from inbox where run = $1 and key = $2";
+const DISCARD: &str = "delete from inbox where run = $1 and key = $2";
 
 impl Inbox for PostgresStore {
-    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
-        let (key, bytes) = (text(key).into_owned(), bytes.to_vec());
+    fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>> {
         self.call(move |session| async move {
-            let added = session.execute(OFFER, &[&uuid(run), &key, &bytes]).await?;
-            Ok(added > 0)
+            let runs: Vec<_> = offers.iter().map(|offer| uuid(offer.run)).collect();
+            let keys: Vec<_> = offers.iter().map(|offer| text(&offer.key)).collect();
+            let partitions: Vec<_> = offers.iter().map(|it| version(it.partition.0)).collect();
+            let bodies: Vec<&[u8]> = offers.iter().map(|offer| &offer.bytes[..]).collect();
+            let rows = session
+                .rows(OFFER, &[&runs, &keys, &partitions, &bodies])
+                .await?;
+            let mut added = Vec::with_capacity(rows.len());
+            for row in &rows {
+                added.push((row.run(0)?, row.text(1)?));
+            }
+            // Of two offers under one key the first wins.
+            let answers = offers.iter().map(|offer| {
+                let found = added
+                    .iter()
+                    .position(|(run, key)| *run == offer.run && *key == offer.key);
+                found.map(|at| added.swap_remove(at)).is_some()
+            });
+            Ok(answers.collect())
         })
     }
 
@@ -35,13 +61,47 @@ impl Inbox for PostgresStore {
 
     fn offered(
         &self,
+        partitions: &Partitions,
         after: Option<RunId>,
         count: usize,
     ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        let partitions = numbers(partitions);
         self.call(move |session| async move {
             let after = after.map(uuid);
-            let rows = session.rows(OFFERED, &[&after, &limit(count)]).await?;
+            let rows = session
+                .rows(OFFERED, &[&partitions, &after, &limit(count)])
+                .await?;
             rows.iter().map(|row| row.run(0)).collect()
+        })
+    }
+
+    fn refuse(&self, run: RunId, key: &str, reason: &[u8]) -> Pending<'_, Result<bool, Error>> {
+        let (key, reason) = (text(key).into_owned(), reason.to_vec());
+        self.call(move |session| async move {
+            let refused = session
+                .execute(REFUSE, &[&uuid(run), &key, &reason])
+                .await?;
+            Ok(refused > 0)
+        })
+    }
+
+    fn answer(&self, run: RunId, key: &str) -> Pending<'_, Result<Option<OfferAnswer>, Error>> {
+        let key = text(key).into_owned();
+        self.call(move |session| async move {
+            let row = session.first(ANSWER, &[&uuid(run), &key]).await?;
+            let answer = row.map(|row| {
+                let refusal: Option<Vec<u8>> = row.try_get(0)?;
+                Ok(refusal.map_or(OfferAnswer::Waiting, OfferAnswer::Refused))
+            });
+            answer.transpose()
+        })
+    }
+
+    fn discard(&self, run: RunId, key: &str) -> Pending<'_, Result<bool, Error>> {
+        let key = text(key).into_owned();
+        self.call(move |session| async move {
+            let removed = session.execute(DISCARD, &[&uuid(run), &key]).await?;
+            Ok(removed > 0)
         })
     }
 }

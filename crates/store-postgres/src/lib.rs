@@ -25,6 +25,7 @@ mod leases;
 mod log;
 mod migrate;
 mod notify;
+mod places;
 mod query;
 mod read;
 mod retention;

@@ -22,11 +22,12 @@ const UNNEEDED: &str = "not exists (select from workflow_executions p where p.id
 
 const ENDED_COUNT: &str = "select count(*) from workflow_executions e \
      where e.status in ('Succeeded', 'Failed', 'Cancelled')";
-const REMOVE: [&str; 7] = [
+const REMOVE: [&str; 8] = [
     "delete from record where run = any($1)",
     "delete from segment where run = any($1)",
     "delete from checkpoint where run = any($1)",
     "delete from inbox where run = any($1)",
+    "delete from gate_place where run = any($1)",
     "delete from dead_letters where id = any($1)",
     "delete from workflow_resource_links where execution = any($1)",
     "delete from workflow_executions where id = any($1)",

@@ -397,6 +397,7 @@ fn next_round(open: &[Option<Append>]) -> Vec<usize> {
 
 const HEAD: &str = "select seq, append_id, chain from head where run = $1";
 const CLAIM: &str = "select value from claim where namespace = $1 and key = $2";
+const WAITING: &str = "select 1 from inbox where run = $1 and key = $2 and refusal is null";
 const MISSING: &str = "select d from unnest($1::bytea[]) d \
      where not exists (select from blob where digest = d) limit 1";
 
@@ -417,6 +418,14 @@ async fn refusal(client: &Client, append: &Append) -> Result<Option<AppendError>
         if !value.starts_with(own.as_bytes()) {
             let namespace = claim.namespace;
             return Ok(Some(AppendError::Held { namespace, value }));
+        }
+    }
+    for key in &append.consumed {
+        let item = client
+            .query_opt(WAITING, &[&uuid(append.run), &text(key)])
+            .await?;
+        if item.is_none() {
+            return Ok(Some(AppendError::Failed(windlass_store::not_waiting(key))));
         }
     }
     let with =

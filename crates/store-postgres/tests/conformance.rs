@@ -20,6 +20,11 @@ fn inbox() {
 }
 
 #[test]
+fn places() {
+    conformance::places::all(&open);
+}
+
+#[test]
 fn claim() {
     conformance::claim::all(&open);
 }
