@@ -8,7 +8,7 @@ use windlass_store::{
 };
 
 use crate::codec::{Columns as _, text, uuid};
-use crate::store::PostgresStore;
+use crate::store::{PostgresStore, blockable};
 use crate::writer::HEAD_OF;
 use crate::{checkpoint, read, segment};
 
@@ -19,7 +19,7 @@ impl Log for PostgresStore {
         if batch.is_empty() {
             return Box::pin(std::future::ready(Vec::new()));
         }
-        Box::pin(self.inner.writers.append(batch))
+        blockable(self.inner.writers.append(batch))
     }
 
     fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>> {

@@ -108,7 +108,9 @@ impl PostgresStore {
             return Err(OpenError::refused("no thread for the database"));
         };
         let broken = |error| OpenError::refused(format!("opening broke: {error}"));
-        let parts = opening.await.map_err(broken)??;
+        let parts = tokio::task::unconstrained(opening)
+            .await
+            .map_err(broken)??;
         Ok(Self {
             inner: Arc::new(Inner {
                 access: parts.access,
@@ -167,7 +169,7 @@ impl PostgresStore {
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Pending<'a, Result<T, Error>> {
         let task = self.inner.threads.spawn(work);
-        Box::pin(async move {
+        blockable(async move {
             match task {
                 None => Err(closed()),
                 Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
@@ -255,6 +257,12 @@ async fn open(settings: Settings) -> Result<Parts, OpenError> {
         opened,
         access,
     })
+}
+
+/// A future that a caller may block on wherever it runs. Inside a task, tokio lets what belongs to
+/// it wait after some hundred answers until the task has yielded; a caller that blocks never does.
+pub(crate) fn blockable<'a, T: 'a>(answer: impl Future<Output = T> + Send + 'a) -> Pending<'a, T> {
+    Box::pin(tokio::task::unconstrained(answer))
 }
 
 pub(crate) fn closed() -> Error {

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use windlass_store::{Bell, Error, Listener, Pending, Wakes};
 
-use crate::store::PostgresStore;
+use crate::store::{PostgresStore, blockable};
 
 impl Wakes for PostgresStore {
     fn ring(&self, bells: &[Bell]) -> Pending<'_, Result<(), Error>> {
         let bells = bells.to_vec();
-        Box::pin(self.inner.bells.ring(bells))
+        blockable(self.inner.bells.ring(bells))
     }
 
     fn listen(&self) -> Pending<'_, Result<Box<dyn Listener>, Error>> {
@@ -67,7 +67,7 @@ struct Hearing(Arc<Ear>);
 
 impl Listener for Hearing {
     fn hear(&mut self) -> Pending<'_, Result<Vec<Bell>, Error>> {
-        Box::pin(async {
+        blockable(async {
             loop {
                 let rung = self.0.rung.notified();
                 if let Some(heard) = self.0.take() {

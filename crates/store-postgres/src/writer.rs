@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Statement};
 use windlass_core::RunId;
 use windlass_store::{Append, AppendError, Appended, Error, Head, checksum};
@@ -402,16 +402,23 @@ const MISSING: &str = "select d from unnest($1::bytea[]) d \
      where not exists (select from blob where digest = d) limit 1";
 
 async fn refusal(client: &Client, append: &Append) -> Result<Option<AppendError>, Fault> {
-    let head = client.query_opt(HEAD, &[&uuid(append.run)]).await?;
-    let head = head.map_or(Ok(Head::NONE), |row| row.head(0))?;
+    // Typed queries take one round trip, and leave nothing behind on the connection.
+    let run = uuid(append.run);
+    let asked = [(&run as &(dyn ToSql + Sync), Type::UUID)];
+    let head = client.query_typed(HEAD, &asked).await?;
+    let head = head.first().map_or(Ok(Head::NONE), |row| row.head(0))?;
     if head != append.head {
         return Ok(Some(AppendError::Conflict(head)));
     }
     let own = append.run.to_string();
     for claim in &append.claims {
         let key = text(&claim.key);
-        let row = client.query_opt(CLAIM, &[&claim.namespace, &key]).await?;
-        let Some(row) = row else {
+        let named = [
+            (&claim.namespace as &(dyn ToSql + Sync), Type::TEXT),
+            (&key as &(dyn ToSql + Sync), Type::TEXT),
+        ];
+        let rows = client.query_typed(CLAIM, &named).await?;
+        let Some(row) = rows.first() else {
             continue;
         };
         let value: Vec<u8> = row.try_get(0)?;
@@ -436,8 +443,10 @@ async fn refusal(client: &Client, append: &Append) -> Result<Option<AppendError>
         .filter(with)
         .map(|it| &it.0[..])
         .collect();
-    let missing = client.query_opt(MISSING, &[&uses]).await?;
+    let asked = [(&uses as &(dyn ToSql + Sync), Type::BYTEA_ARRAY)];
+    let missing = client.query_typed(MISSING, &asked).await?;
     missing
+        .first()
         .map(|row| {
             let gone = Error::NotFound(format!("value {}", row.digest(0)?));
             Ok(AppendError::Failed(gone))

@@ -6,6 +6,10 @@
 # the process ends, however it ends. FOLDER/start.lock is held by a process that starts, joins or
 # ends the server.
 set -u
+
+# It outlives its caller, and must not keep the caller's files and locks open.
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+
 folder=$1
 programs=$2
 port=$3
