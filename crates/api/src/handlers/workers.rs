@@ -459,8 +459,9 @@ async fn fail(
     let mut error = ActionError::failed(&body.code, message);
     error.retriable = body.retriable;
     error.retry_after_ms = body.retry_after_ms;
-    let fits = |details: &Box<RawValue>| details.get().len() <= DETAILS_BYTES;
-    error.details = body.details.filter(fits);
+    error.details = body
+        .details
+        .filter(|details| details.get().len() <= DETAILS_BYTES);
     finish(
         &app,
         &caller,

@@ -282,7 +282,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     key("backend", "WINDLASS_BACKEND", Some("embedded"), Kind::Backend, "the storage backend of the server: embedded or postgres"),
     key("postgres_url", "WINDLASS_POSTGRES_URL", None, Kind::Database, "the database of the backend postgres"),
     key("postgres_password_file", "WINDLASS_POSTGRES_PASSWORD_FILE", None, Kind::Path, "the file with the database's password, if the URL has none"),
-    key("postgres_schema", "WINDLASS_POSTGRES_SCHEMA", Some("windlass"), Kind::Text, "the schema that the tables are in"),
+    key("postgres_schema", "WINDLASS_POSTGRES_SCHEMA", None, Kind::Text, "the schema that the tables are in; else the URL's, else windlass"),
     key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),
     key("allow_host", "WINDLASS_ALLOW_HOST", None, Kind::Hosts, "names besides its own that a server without tokens answers to: name, name:port or *.name"),
     key("probe_listen", "WINDLASS_PROBE_LISTEN", None, Kind::Address, "where health and metrics are answered besides, on connections of their own, without TLS"),
