@@ -35,6 +35,10 @@ const MOST_LINGERING: usize = 200_000;
 /// Of how many runs that have ended it is remembered where their events end.
 const ENDS: usize = 1024;
 
+/// How often the log of a run is looked at that is watched here, where another process may work
+/// on it.
+const LOOK_AT_SHARED: Duration = Duration::from_millis(250);
+
 /// How much of a log is read at once.
 const PAGE_BYTES: usize = 64 * 1024;
 
@@ -240,11 +244,17 @@ async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut fo
             engine_now.shared().event_streams.leave(run, &follower);
             return;
         }
+        let shared = engine_now.shared().owned.is_shared();
         drop(engine_now);
         let wake = async {
             match step {
                 // The follower goes as fast as the fastest reader.
                 FollowStep::More => follower.has_room().await,
+                // Another process may append: it does not ring for each record.
+                _ if shared => {
+                    let recorded = follower.recorded.notified();
+                    let _ = tokio::time::timeout(LOOK_AT_SHARED, recorded).await;
+                }
                 _ => follower.recorded.notified().await,
             }
         };

@@ -370,7 +370,7 @@ fn a_run_that_sleeps_is_wanted_when_its_child_could_not_be_started() {
     };
     harness.shard.handle(input, harness.now);
     let effects = harness.effects();
-    assert!(effects[0].starts_with("Wanted"), "{effects:?}");
+    assert!(effects[0].starts_with("WakeParent"), "{effects:?}");
 }
 
 /// The record that carries out an offered command consumes its item, and no other record does.
