@@ -10,7 +10,7 @@
 //! use windlass_api::answer::{Accepted, Page};
 //! use windlass_api::auth::{Auth, Principal};
 //! use windlass_api::extract::{Json, Path, Query};
-//! use windlass_api::route::{Access, Gate, GateOptions, Rate, Routes};
+//! use windlass_api::route::{Access, GateOptions, Rate, RequestGate, Routes};
 //! use windlass_api::{ApiError, Code, HeadLimits};
 //!
 //! const RUN_NOT_FOUND: Code = Code::new(404, "RUN_NOT_FOUND", "No such run");
@@ -51,7 +51,7 @@
 //!     Ok(Accepted { location, body: signal })
 //! }
 //!
-//! let mut routes = Routes::<()>::new(Gate::new(Auth::off(), GateOptions::default()));
+//! let mut routes = Routes::<()>::new(RequestGate::new(Auth::off(), GateOptions::default()));
 //! routes
 //!     .add(Method::GET, "/api/v1/executions", Access::read(), &[], "Lists runs", list)
 //!     .add(
