@@ -75,7 +75,7 @@
 //! run.apply_record(&log[1], &mut Vec::new())?;
 //! assert_eq!(run.node_status(node), NodeStatus::Succeeded);
 //! assert_eq!(run.node_status(1), NodeStatus::Queued);
-//! assert_eq!(run.todo(), None);
+//! assert_eq!(run.pending_decision(), None);
 //!
 //! // The same report again is refused: an attempt has one recorded outcome.
 //! assert!(decide(&run, &input, &facts).is_err());
