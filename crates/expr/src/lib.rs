@@ -5,10 +5,10 @@
 //! evaluation may cost ([`ExpressionLimits`]) and which [`Document`]s stand behind the names.
 //!
 //! ```
-//! use windlass_expr::{Document, Expression, Limits, Scope, Template};
+//! use windlass_expr::{Document, Expression, ExpressionLimits, Scope, Template};
 //!
 //! let scope = Scope::new(&["trigger"], &["context.data"]);
-//! let limits = Limits::default();
+//! let limits = ExpressionLimits::default();
 //! let order = Document::parse(r#"{"id": 7, "items": [{"price": 2}, {"price": 3}]}"#).unwrap();
 //!
 //! let total = "trigger.items.reduce((sum, item) => sum + item.price, 0)";
