@@ -1,6 +1,8 @@
 //! Several servers, one PostgreSQL database: what one accepts another can answer for, and what
 //! one leaves behind another finishes.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use windlass_test_support::postgres::server as database;
 use windlass_test_support::process::{Client, ECHO, ServerProcess, WAIT, World};
@@ -47,6 +49,43 @@ fn two_servers_share_the_runs_of_a_database() {
             0 => signal(&first, run),
             _ => signal(&second, run),
         }
+        succeeded(&second, run);
+    }
+}
+
+/// A server pulls from the queue of all; what it cannot hand out stays there for the server that
+/// works on the run.
+#[test]
+fn workers_that_poll_several_servers_get_every_task() {
+    let (one, other) = (World::new(), World::new());
+    let database = database().fresh();
+    let (_first, first) = serve(&one, &database);
+    let (_second, second) = serve(&other, &database);
+    first.publish(r#"{"id":"remote","nodes":[{"id":"n","actionType":"py.add"}]}"#);
+    let mut open: BTreeSet<String> = (0..12)
+        .map(|_| first.execute("remote", &json!({})))
+        .collect();
+    let runs = open.clone();
+    for turn in 0..200 {
+        let client = if turn % 2 == 0 { &first } else { &second };
+        let poll = json!({ "protocol": 1, "worker": "w", "slots": 4, "waitMs": 200,
+                           "actions": [{ "actionType": "py.add" }] });
+        let answer = client.post("/api/v1/workers/poll", &poll).expect(200);
+        for task in answer.json()["tasks"].as_array().expect("a list") {
+            let path = format!(
+                "/api/v1/workers/tasks/{}/complete",
+                task["taskId"].as_str().expect("an id")
+            );
+            let done = json!({ "lease": task["lease"], "output": 1 });
+            client.post(&path, &done).expect(200);
+            open.remove(task["executionId"].as_str().expect("an id"));
+        }
+        if open.is_empty() {
+            break;
+        }
+    }
+    assert!(open.is_empty(), "no worker got {open:?}");
+    for run in &runs {
         succeeded(&second, run);
     }
 }

@@ -167,7 +167,7 @@ create index workflow_executions_active on workflow_executions (status, start_ti
     where status in ('Pending', 'Running', 'Paused');
 create index workflow_executions_open on workflow_executions (id)
     where status in ('Pending', 'Running', 'Paused');
-create index workflow_executions_begun on workflow_executions (id)
+create index workflow_executions_begun on workflow_executions (partition, id)
     where status in ('Running', 'Paused') and not asleep;
 create index workflow_executions_waiting on workflow_executions (tenant_id, priority desc, id)
     where status = 'Pending' and not dead and not parked;

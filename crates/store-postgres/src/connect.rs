@@ -59,10 +59,13 @@ impl Access {
         let schema = &self.schema;
         let own = match kind {
             // Locks are taken in the order of the arrays: no plan that scans or sorts otherwise.
+            // A row that another program keeps locked fails its own append after two seconds,
+            // not the whole batch after twenty.
             Kind::Writer => {
                 "set plan_cache_mode = force_generic_plan; set jit = off; \
                  set enable_seqscan = off; set enable_bitmapscan = off; \
-                 set enable_mergejoin = off; set statement_timeout = '20s'; "
+                 set enable_mergejoin = off; set statement_timeout = '20s'; \
+                 set lock_timeout = '2s'; "
             }
             Kind::Pooled => "set statement_timeout = '30s'; set jit = off; ",
             Kind::Wakes => "set statement_timeout = '10s'; ",

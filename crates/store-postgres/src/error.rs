@@ -82,6 +82,9 @@ pub(crate) fn from_postgres(error: &tokio_postgres::Error) -> Error {
     match *refusal.code() {
         SqlState::DISK_FULL => Error::Full(format!("the database's disk is full: {text}")),
         SqlState::QUERY_CANCELED => Error::Timeout(format!("the database gave up: {text}")),
+        SqlState::LOCK_NOT_AVAILABLE => {
+            Error::Timeout(format!("another program keeps a row locked: {text}"))
+        }
         SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => damage(text.into()),
         SqlState::READ_ONLY_SQL_TRANSACTION => Error::Unavailable(format!(
             "the database only reads ({text}); it is a replica, or `default_transaction_read_only` \

@@ -15,6 +15,10 @@ const RENEW: &str = "update session set until_ms = clock_ms() + duration_ms \
      where id = $1 and until_ms > clock_ms()";
 const LOCK: &str = "select number from partition_lease where number = any($1) \
      order by number for update";
+/// Waits for a renewal of a holder that is under way: its commit decides whether the holder has
+/// expired.
+const LOCK_HOLDERS: &str = "select id from session where id in \
+     (select holder from partition_lease where number = any($1)) order by id for update";
 const TAKE: &str = "with free as (select number, holder from partition_lease p \
      where number = any($2) and not exists (select from session s \
      where s.id = p.holder and s.until_ms > clock_ms())) \
@@ -69,8 +73,10 @@ impl Leases for PostgresStore {
         let wanted = numbers(partitions);
         self.call(move |mut pool| async move {
             let work = pool.transaction().await?;
-            // The second statement sees what the process before this one took.
+            // The last statement sees what the process before this one took, and which holders
+            // have renewed.
             work.rows(LOCK, &[&wanted]).await?;
+            work.rows(LOCK_HOLDERS, &[&wanted]).await?;
             let rows = work.rows(TAKE, &[&id(session), &wanted]).await?;
             work.commit().await?;
             let taken = rows.iter().map(|row| {

@@ -201,6 +201,45 @@ fn one_bad_append_fails_alone() {
 }
 
 #[test]
+fn a_row_that_another_program_locks_fails_its_own_append_alone() {
+    let url = server().fresh();
+    let store = PostgresStore::open(&Settings::parse(&url).unwrap().pool(1)).unwrap();
+    let schema = schema(&url).to_owned();
+    let locked = one(&store, record(run_id(1), Head::NONE, 1, b"first")).unwrap();
+    let free = one(&store, record(run_id(2), Head::NONE, 2, b"first")).unwrap();
+    let id = run_id(1);
+    let hold = format!(
+        "begin; select from {schema}.head where run = '{id}' for update; select pg_sleep(60)"
+    );
+    // It ends when its connection is ended below.
+    let holder = std::thread::spawn(move || sql(&hold));
+    let held = format!(
+        "select count(*) from pg_stat_activity where state = 'active' \
+         and query like '%{schema}.head%' and query not like '%pg_stat_activity%' \
+         and wait_event = 'PgSleep'"
+    );
+    while value(&held) == "0" {
+        std::thread::yield_now();
+    }
+    let batch = vec![
+        record(run_id(1), locked, 3, b"second"),
+        record(run_id(2), free, 4, b"second"),
+    ];
+    let answers = block_on(store.append(batch));
+    sql(&format!(
+        "select pg_terminate_backend(pid) from pg_stat_activity \
+         where query like '%{schema}.head%' and wait_event = 'PgSleep'"
+    ));
+    assert!(holder.join().is_err(), "its connection was ended");
+    assert!(
+        matches!(&answers[0], Err(AppendError::Failed(Error::Timeout(_)))),
+        "{answers:?}"
+    );
+    assert!(answers[1].is_ok(), "{answers:?}");
+    one(&store, record(run_id(1), locked, 5, b"second")).unwrap();
+}
+
+#[test]
 fn what_jsonb_refuses_is_never_in_the_way() {
     let url = server().fresh();
     let store = PostgresStore::open(&Settings::parse(&url).unwrap().pool(1)).unwrap();

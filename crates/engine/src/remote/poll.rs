@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use windlass_core::Millis;
 use windlass_core::name::cut;
 use windlass_core::run::{Dispatch, Failure, Outcome, Report};
 use windlass_core::trace::TraceParent;
+use windlass_core::{Millis, RunId};
 use windlass_store::{LeaseTerm, LeasedItem, Pull, WorkKey, crash};
 
 use super::declared::Declaration;
@@ -214,12 +214,26 @@ impl Engine {
                     let task = self.give(asking, &leased, given, lease_key).await?;
                     tasks.extend(task);
                 }
+            } else if self.works_elsewhere(leased.item.key.run).await? {
+                // Only the process that works on the run can hand its attempts out.
+                let (tenant, key) = (leased.item.tenant.as_deref(), leased.item.key);
+                self.store().return_item(tenant, key, leased.lease).await?;
             } else {
                 self.store().withdraw(&[leased.item.key]).await?;
             }
             back.items.pop_front();
         }
         Ok(tasks)
+    }
+
+    /// Whether another process works on a run.
+    async fn works_elsewhere(&self, run: RunId) -> Result<bool, WorkError> {
+        let owned = &self.shared().owned;
+        if !owned.is_shared() {
+            return Ok(false);
+        }
+        let row = self.store().run(run).await?;
+        Ok(row.is_some_and(|row| !owned.holds(row.partition)))
     }
 
     /// Attempts that the queue does not have and that were this worker's go into it, unless the

@@ -20,6 +20,9 @@ const MOST_CAUGHT_UP: usize = 1000;
 /// How soon to look again when the store could not answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// How often to look where several processes share the store.
+const LOOK_AT_SHARED: Duration = Duration::from_secs(10);
+
 /// Starts what is due until the engine is gone. Times before `began` are missed times.
 pub(crate) async fn fire_always(engine: Weak<Inner>, began: Millis) {
     if let Some(inner) = engine.upgrade() {
@@ -36,6 +39,11 @@ pub(crate) async fn fire_always(engine: Weak<Inner>, began: Millis) {
             Ok(Some(next)) => Some(until(next, engine.now())),
             Ok(None) => None,
             Err(_) => Some(AGAIN),
+        };
+        // Another process may have accepted a schedule, and may be gone since.
+        let wait = match engine.shared().owned.is_shared() {
+            true => Some(wait.unwrap_or(LOOK_AT_SHARED).min(LOOK_AT_SHARED)),
+            false => wait,
         };
         let (shared, stop) = (engine.shared().clone(), engine.stop_token());
         drop(engine);
