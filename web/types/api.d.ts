@@ -547,7 +547,7 @@ export type WorkerShape = {
   actions: (string)[];
   labels: (string)[];
   since: string;
-  lastPollAt: string;
+  lastPollAt?: string | null;
   waiting: boolean;
   tasks: number;
 };

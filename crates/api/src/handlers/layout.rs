@@ -66,7 +66,9 @@ struct LayoutQuery {
     /// Whether the bodies of all loops are drawn.
     expand: bool,
     /// Groups and loops that are drawn opened, by the `id` of their boxes; may be repeated.
-    open: Vec<Words<2048>>,
+    // An address has to hold them all, each character as up to twelve.
+    #[schemars(length(max = 8))]
+    open: Vec<Words<512>>,
     /// Whether `ids` lists the path of every node.
     ids: bool,
     /// The version; the newest, if it is left out. Only for a workflow.
