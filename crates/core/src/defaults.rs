@@ -1,7 +1,7 @@
 //! What a configuration gives where a definition says nothing: timeouts and a retry
-//! (semantics §5). They are written into a run when it starts, so that a run goes on by the
-//! defaults that it started with, whichever process carries it on. It must not know where a
-//! configuration comes from.
+//! (semantics §5). They are written into a run when it starts, so that a run keeps the defaults
+//! that it started with, whichever process executes it. It must not know where a configuration
+//! comes from.
 
 use serde::{Deserialize, Serialize};
 

@@ -91,7 +91,7 @@ pub enum Event {
     SignalReceived(Box<SignalReceived>),
     /// A child run is to be started.
     ChildStarted(Box<ChildStarted>),
-    /// Nothing new starts; what runs is told to stop.
+    /// The run starts nothing new, and asks running work to stop.
     Stopping(Box<Stopping>),
     /// The grace is over: what still ran is given up.
     GraceEnded {
@@ -164,7 +164,7 @@ pub enum Event {
         /// What became of the one before.
         #[serde(default, skip_serializing_if = "After::is_death")]
         after: After,
-        /// Attempts that were told to stop and whose workers, outside the process, may live.
+        /// Attempts that the run asked to stop and whose workers, outside the process, may live.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace: Option<Box<Grace>>,
     },
@@ -238,7 +238,7 @@ impl Event {
     }
 }
 
-/// What became of the process that held a run before.
+/// What became of the process that executed a run before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum After {
@@ -258,7 +258,7 @@ impl After {
     }
 }
 
-/// Nodes that were told to stop, and get time for it again after a process died.
+/// Nodes that the run asked to stop; they get a new grace after their process died.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grace {
     /// The node instances.
@@ -538,7 +538,7 @@ pub enum AttemptResult {
     },
     /// The action said that there is nothing to do.
     Skipped {},
-    /// The action was told to stop, and did.
+    /// The engine asked the action to stop, and it did.
     Stopped {},
 }
 
@@ -557,7 +557,7 @@ pub struct ResourceLink {
     pub url: Option<Box<str>>,
 }
 
-/// Nothing new starts; what runs is told to stop.
+/// The run starts nothing new, and asks running work to stop.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stopping {
     /// Why it stops.

@@ -92,7 +92,7 @@ pub enum NodeStatus {
     Skipped,
     /// A failure before it was not recovered.
     Blocked,
-    /// Let go before it ended.
+    /// Stopped before it ended: its run or scope was cancelled, or nothing needs it any more.
     Cancelled,
 }
 

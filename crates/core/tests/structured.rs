@@ -280,7 +280,7 @@ impl Case {
         words
     }
 
-    /// What holds of every run at every moment.
+    /// The invariants of every run at every moment.
     fn check(&self) {
         for scope in self.model.root.all() {
             for (id, node) in &scope.nodes {

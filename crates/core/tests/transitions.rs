@@ -31,7 +31,7 @@ fn nobody() -> Actor {
     Actor::default()
 }
 
-/// A run in this status; `stopping` means that it was told to stop and has not ended.
+/// A run in this status; `stopping` means that it was asked to stop and has not ended.
 fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
     let mut harness = new(&GRAPH);
     if status == RunStatus::Pending {
@@ -172,7 +172,7 @@ fn nodes_take_or_refuse_every_word() {
     use NodeStatus::{
         Blocked, Cancelled, Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting,
     };
-    // The attempt whose end is taken, whether it may still be told to run, and whether
+    // The attempt whose end is taken, whether the attempt may still start, and whether
     // the node can be tried again.
     let table = [
         (Pending, None, false, false),

@@ -1,5 +1,5 @@
-//! The structural check and the types agree: whatever the check lets through,
-//! left-out members aside, can be read into the types.
+//! The structural check and the types agree: a definition that passes the check, apart from
+//! left-out members, can be read into the types.
 
 use proptest::prelude::*;
 use proptest::sample::Index;

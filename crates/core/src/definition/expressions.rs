@@ -24,7 +24,7 @@ pub(crate) enum Site {
     ConcurrencyKey,
 }
 
-/// What compiling a source told.
+/// What the compiler found in a source.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     /// The nodes that it names.
@@ -59,7 +59,7 @@ const SHORT: usize = 96;
 /// of nothing else must not become gigabytes of problems.
 const MAX_EXPRESSIONS: usize = 10_000;
 
-/// Names of bodies by their number, so that sources are told apart cheaply.
+/// Names of bodies by their number, so that comparing two sources is cheap.
 pub(crate) type NamesId = usize;
 
 /// The compiler with its memory.

@@ -129,7 +129,7 @@ impl Structure {
         }
     }
 
-    /// References of what is evaluated for the node itself, its body aside.
+    /// References of what is evaluated for the node itself, without its body.
     pub(crate) fn references(&self) -> &[Reference] {
         match self {
             Self::ForEach(each) => each.items.references(),

@@ -27,14 +27,14 @@ pub enum Change {
     Ready(Instance, u32),
     /// A node waits: for its next attempt, of this number, or for a time or a signal.
     Waiting(Instance, u32, Option<Millis>),
-    /// A node has ended with this attempt; or its open attempt was let go (`Cancelled`)
-    /// because a reattempt of a node before it makes it wait again.
+    /// A node has ended with this attempt; or a reattempt of a node before it cancelled its open
+    /// attempt (`Cancelled`), and it waits again.
     Ended(Instance, u32, NodeStatus),
-    /// A node that is with a worker, or has a child run, is told to stop.
+    /// The run asks a node that is with a worker, or has a child run, to stop.
     StopAsked(Instance, u32),
     /// An iteration of a loop began.
     IterationStarted(Instance, u32),
-    /// An iteration of a loop succeeded, failed, or was let go (`Cancelled`).
+    /// An iteration of a loop succeeded, failed, or was cancelled.
     IterationEnded(Instance, u32, NodeStatus),
     /// A node's attempt is a child run.
     ChildStarted(Instance, u32, RunId),
@@ -339,9 +339,9 @@ impl Run {
         }
     }
 
-    /// Another process has recovered the run: open attempts are handed out again, and nodes
-    /// that were told to stop are given up, because the worker that had the grace is gone. A
-    /// worker outside the process is not: its node gets a grace again.
+    /// Another process has recovered the run: open attempts are handed out again, and nodes that
+    /// were asked to stop are given up, because the worker that had the grace is gone. A worker
+    /// outside the process is not gone: its node gets a new grace.
     fn recovered_by_another(
         &mut self,
         after: After,

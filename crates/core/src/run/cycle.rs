@@ -316,7 +316,8 @@ impl Run {
         is_stopped && frame.nodes.iter().any(is_lost)
     }
 
-    /// Records how an iteration ended, `Open` meaning that it was let go, and goes on.
+    /// Records how an iteration ended, `Open` meaning that it was cancelled, and continues the
+    /// loop.
     pub(crate) fn iteration_ended(
         &mut self,
         key: FrameKey,
@@ -371,7 +372,7 @@ impl Run {
         }
     }
 
-    /// A loop that was told to stop has no open iteration left. If none was cut short, it ends
+    /// A loop that was asked to stop has no open iteration left. If none was cut short, it ends
     /// by its own rule, unless that rule is to go round again.
     fn stopped_loop_over(
         &mut self,
@@ -519,7 +520,7 @@ impl Run {
 }
 
 impl Stop {
-    /// The stop of a scope that is let go: nothing starts in it any more.
+    /// The stop of a cancelled scope: nothing starts in it any more.
     fn let_go() -> Self {
         Self {
             cause: StopCause::Cancel,

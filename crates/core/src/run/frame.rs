@@ -38,13 +38,14 @@ pub(crate) const TOP: FrameKey = 0;
 pub(crate) struct NodeState {
     #[serde(rename = "s", default = "pending", skip_serializing_if = "is_pending")]
     pub(crate) status: NodeStatus,
-    /// It was told to stop; a result that comes within the grace is recorded.
+    /// The run asked it to stop; a result that arrives within the grace is recorded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) stopping: bool,
     /// It goes on although its scope stops, because a taken `always` edge leads to it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) exempt: bool,
-    /// It was let go: a join had enough without it, its loop ended, or a new graph lacks it.
+    /// It was cancelled as not needed: a join had enough without it, its loop ended, or a new graph
+    /// lacks it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) let_go: bool,
     /// Its result is that of another run, from which this one was forked.

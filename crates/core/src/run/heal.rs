@@ -59,8 +59,8 @@ impl Run {
         }
     }
 
-    /// A ready node whose kind has changed begins as its new kind: a call that a worker may
-    /// have is let go, and a node that was no call is handed out.
+    /// A ready node whose kind has changed begins as its new kind: a call that a worker may have is
+    /// cancelled, and a node that was no call is handed out.
     fn adapt_queued(&mut self, changes: &mut Vec<Change>) {
         for node in self.top.instances() {
             if self.node_status(node) != NodeStatus::Queued {
@@ -81,7 +81,7 @@ impl Run {
         }
     }
 
-    /// Lets go of open nodes that the new graph does not have.
+    /// Cancels open nodes that the new graph does not have.
     fn let_removed_go(&mut self, plan: &Plan, changes: &mut Vec<Change>) {
         let top = &self.top;
         let removed: Vec<Instance> = top

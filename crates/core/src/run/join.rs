@@ -63,7 +63,7 @@ impl Run {
         self.close_structure(node, status, queue, changes);
         let state = self.state_mut(node);
         let attempt = state.attempt;
-        // A worker may have begun a node that a join let go.
+        // A worker may have begun a node that a join cancelled.
         let never_begun = waited && !state.stopping && !state.let_go && state.deliveries == 0;
         if status == NodeStatus::Cancelled && never_begun {
             // No worker began the open attempt, so its number is not used up.
@@ -227,8 +227,8 @@ impl Run {
     }
 
     /// The table of semantics §2, and one rule of stopping: the failure routes of nodes that fail
-    /// during the grace do not start. Edges into nodes that were let go resolve like all
-    /// others: a reattempt of those nodes goes by what their parents came to.
+    /// during the grace do not start. Edges into nodes that were cancelled as not needed resolve
+    /// like all others: a reattempt of those nodes goes by what their parents came to.
     fn verdict(&self, node: Instance, index: EdgeIndex) -> EdgeVerdict {
         let frame = self.frame_of(node);
         let edge = frame.plan.edge(index);

@@ -60,7 +60,7 @@ impl Levels {
         self.open = self.open.min(level);
     }
 
-    /// Forgets held nodes that are let go, or whose join decides again.
+    /// Forgets held nodes that are cancelled, or whose join decides again.
     pub(crate) fn forget_held(&mut self, forget: impl Fn(Instance) -> bool) {
         for nodes in self.held.values_mut() {
             nodes.retain(|&node| !forget(node));

@@ -308,7 +308,7 @@ impl Run {
             && (self.structure(node).is_none() || self.is_retried_child(node))
     }
 
-    /// Whether the next attempt of a call waits for its time. The process that holds the run
+    /// Whether the next attempt of a call waits for its time. The process that executes the run
     /// hands it out then, without a record.
     pub fn awaits_attempt(&self) -> bool {
         let mut due = self.due.keys();
@@ -387,7 +387,7 @@ impl Run {
     }
 
     /// When the next grace of a stop ends, the run's or an iteration's. None if everything
-    /// that was told to stop has ended.
+    /// that was asked to stop has ended.
     pub fn grace_deadline(&self) -> Option<Millis> {
         let frames = std::iter::once(&self.top).chain(self.frames.values());
         let waits = frames.filter(|frame| frame.nodes.iter().any(|node| node.stopping));

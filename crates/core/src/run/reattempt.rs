@@ -288,8 +288,8 @@ impl Run {
     }
 
     /// Takes a node back to Pending, or a loop that goes on to Running, and its outgoing
-    /// edges to unresolved. An attempt that is open is let go: it may be with a worker,
-    /// so its number stays used.
+    /// edges to unresolved. An open attempt is cancelled: it may be with a worker, so its number
+    /// stays used.
     fn forget_end(&mut self, node: Instance, goes_on: bool, changes: &mut Vec<Change>) {
         let attempt = self.attempt(node);
         if self.is_open(node, attempt) {

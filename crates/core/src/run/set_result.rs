@@ -27,7 +27,7 @@ impl Run {
                 set.attempt, set.node
             ));
         }
-        // The worker that has the attempt is told, and a child run too; its report is refused.
+        // The worker that has the attempt, and a child run, are asked to stop; a report is refused.
         self.close_child(node, NodeStatus::Cancelled, changes);
         changes.push(Change::Ended(node, set.attempt, NodeStatus::Cancelled));
         self.put_vars(&set.vars);

@@ -58,7 +58,7 @@ impl Run {
     }
 
     /// Stops everything in a frame and in the loops inside it; says whether something is
-    /// left that was told to stop and has not.
+    /// left that was asked to stop and has not.
     fn stop_frame(
         &mut self,
         key: FrameKey,
@@ -149,7 +149,7 @@ impl Run {
         }
     }
 
-    /// Gives up what was told to stop and has not ended, where the grace ended by this
+    /// Gives up what was asked to stop and has not ended, where the grace ended by this
     /// time; without one, everywhere. Nodes that are `kept` are not given up.
     pub(crate) fn give_up(
         &mut self,
@@ -185,12 +185,12 @@ impl Run {
         }
     }
 
-    /// Whether a node's attempt was told to stop.
+    /// Whether a node's attempt was asked to stop.
     pub fn is_told_to_stop(&self, node: Instance) -> bool {
         self.find_state(node).is_some_and(|state| state.stopping)
     }
 
-    /// When the grace of a node that was told to stop ends.
+    /// When the grace of a node that was asked to stop ends.
     pub fn stops_until(&self, node: Instance) -> Option<Millis> {
         let frame = self
             .find_frame(node)

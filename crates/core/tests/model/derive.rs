@@ -86,7 +86,7 @@ pub(crate) fn derive(model: &Model) -> Derived {
     derived
 }
 
-/// Semantics §3. A node that was let go has no lot.
+/// Semantics §3. A node that was cancelled as not needed has no lot.
 fn lot(model: &Model, derived: &Derived, name: &str) -> Option<Lot> {
     if model.facts[name].end == Some(End::Cancelled) {
         return None;

@@ -105,7 +105,7 @@ pub(crate) enum Word {
     Failure,
     Retriable,
     Skip,
-    /// It was told to stop, and did.
+    /// It stopped because it was asked to.
     Stopped,
 }
 
@@ -229,7 +229,7 @@ impl Model {
         true
     }
 
-    /// The workers that were told to stop are gone with their process.
+    /// The workers that were asked to stop are gone with their process.
     pub(crate) fn recover(&mut self) -> bool {
         if self.has_ended() {
             return false;

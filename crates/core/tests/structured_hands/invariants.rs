@@ -1,4 +1,4 @@
-//! What holds of every run at every moment between two inputs.
+//! The invariants of every run at every moment between two inputs.
 
 use std::collections::BTreeMap;
 

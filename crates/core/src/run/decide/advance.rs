@@ -135,7 +135,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Goes round again, unless the loop was told to stop.
+    /// Starts the next round, unless the loop was asked to stop.
     fn loop_again(
         &self,
         node: Instance,

@@ -68,7 +68,7 @@ impl Run {
         if !self.is_open(node, attempt) || self.structure(node).is_some() {
             return Err(Refusal::NotOpen);
         }
-        // As far as the log knows, no request told the attempt to stop: the worker is shutting
+        // As far as the log knows, no request asked the attempt to stop: the worker is shutting
         // down, and the attempt stays open for the next worker.
         if matches!(report.outcome, Outcome::Stopped) && !self.state(node).stopping {
             return Err(Refusal::NotNow("the attempt was not told to stop".into()));

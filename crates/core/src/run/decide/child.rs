@@ -57,7 +57,7 @@ impl Run {
                 Err(failure) => Outcome::Failed(failure),
             },
             RunStatus::Cancelled if self.state(node).stopping => Outcome::Stopped,
-            // The child was told to time out, together with its parent.
+            // The parent timed out, and timed out the child with it.
             RunStatus::Failed if self.state(node).stopping && end.timed_out() => Outcome::Stopped,
             _ => Outcome::Failed(child_failure(end)),
         };

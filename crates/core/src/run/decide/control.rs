@@ -150,7 +150,7 @@ impl Run {
         }
     }
 
-    /// Attempts that were told to stop keep their worker's result for a grace period if the
+    /// Attempts that were asked to stop keep their worker's result for a grace period if the
     /// worker may have outlived the process.
     pub(super) fn decide_recover(&self, recovery: &Recovery, facts: &Facts<'_>) -> Decision {
         let is_told = |node: &&Instance| {

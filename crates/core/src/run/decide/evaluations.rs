@@ -106,7 +106,7 @@ impl Evaluations {
         self.unfinished.get()
     }
 
-    /// Limits all evaluations together to the steps of one: the run was told to stop, and what
+    /// Limits all evaluations together to the steps of one: the run was asked to stop, and what
     /// they decide starts nothing.
     pub(crate) fn hurry(&self) {
         self.factor.set(1);

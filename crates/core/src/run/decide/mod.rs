@@ -39,7 +39,7 @@ use windlass_expr::ExpressionLimits;
 pub use evaluations::Evaluations;
 pub(crate) use heal::heals;
 
-/// How long work that is told to stop may take to do so.
+/// How long work that is asked to stop may take to do so.
 pub const GRACE_MS: u64 = 10_000;
 
 /// How large what a run makes may be. Past each limit comes an error with its own code.
@@ -254,7 +254,7 @@ pub enum Outcome {
     Failed(Failure),
     /// There was nothing to do.
     Skipped,
-    /// It was told to stop, and did: the node is Cancelled without waiting for the grace.
+    /// It stopped because it was asked to: the node is Cancelled without waiting for the grace.
     Stopped,
 }
 
@@ -366,8 +366,7 @@ pub enum Refusal {
     /// Reattempt: these nodes cannot be tried again, because their last attempt is
     /// neither Failed nor Cancelled.
     NotFailed(Vec<Instance>),
-    /// Reattempt: these nodes after it are running or have succeeded, or were let go
-    /// before it.
+    /// Reattempt: these nodes after it are running or have succeeded, or were cancelled before it.
     InTheWay(Vec<Instance>),
     /// Reattempt: there is nothing to try again.
     NothingToReattempt,

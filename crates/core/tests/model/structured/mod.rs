@@ -36,7 +36,7 @@ pub(crate) enum Word {
     Failure,
     Retriable,
     Skip,
-    /// It was told to stop, and did.
+    /// It stopped because it was asked to.
     Stopped,
 }
 

@@ -240,7 +240,7 @@ fn next_item(each: &Each, node: &mut Instance, sight: &Sight) -> Next {
         return Next::Fail(error("ITEM_FAILED", false, details));
     }
     if node.rounds.len() < items.len() {
-        // It was told to stop; that it has more to do is all that matters.
+        // It was asked to stop; that it has more to do is all that matters.
         return Next::Start(Vec::new());
     }
     let outputs = outcomes.iter().map(|outcome| match outcome {

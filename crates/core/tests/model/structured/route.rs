@@ -89,8 +89,8 @@ impl Scope {
         node.blocked_by = by;
     }
 
-    /// Work before a join that has enough is let go where it leads only into joins that
-    /// have enough, into what has ended, or into work that was let go.
+    /// Upstream work of a join that has enough is cancelled where it leads only into joins that
+    /// have enough, into what has ended, or into cancelled work.
     fn let_go(&mut self, join: &str) {
         let before = self.unended_before(join);
         loop {

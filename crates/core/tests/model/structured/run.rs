@@ -262,7 +262,7 @@ impl Model {
         begun && may
     }
 
-    /// What was told to stop and has not ended is given up.
+    /// What was asked to stop and has not ended is given up.
     pub(crate) fn grace_ends(&mut self, running: &Names) -> bool {
         let told: Vec<String> = self
             .work()

@@ -270,7 +270,8 @@ impl Scope {
         }
     }
 
-    /// Stops what has not ended: what is with a worker is told, the rest is Cancelled.
+    /// Stops what has not ended: work that is with a worker is asked to stop, the rest is
+    /// Cancelled.
     pub(crate) fn stop_for(&mut self, stop: Stop, running: &Names) {
         self.stop_with(stop, stop == Stop::FailFast, running);
     }
