@@ -14,7 +14,7 @@ pub(crate) enum Deadline {
     Grace,
     /// The run's own time is over.
     Timeout,
-    /// A run that waits for a child may have been idle long enough to be let go.
+    /// A run that waits for a child may have been idle long enough to be released.
     Idle,
     /// An attempt may still be with its worker.
     StillRunning(Instance, u32),

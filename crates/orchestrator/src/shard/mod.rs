@@ -35,7 +35,7 @@ pub struct Options {
     pub still_running_ms: u64,
     /// A record that has grown to this size takes no further input.
     pub record_bytes: usize,
-    /// A run that sleeps for longer than this is let go until it is woken.
+    /// A run that sleeps for longer than this is released until it is woken.
     pub keep_asleep_ms: u64,
     /// A log that has grown by this many bytes, and by several times the state's own
     /// size, gets a checkpoint.
@@ -137,7 +137,7 @@ pub enum ShardInput {
         run: Box<Run>,
         /// Where its log ends.
         head: Head,
-        /// Whether to carry the run on, or only to hold it for a command.
+        /// Whether to execute the run, or only to keep it in memory for a command.
         mode: AcquireMode,
     },
     /// A worker reports the end of an attempt.
@@ -205,8 +205,8 @@ pub enum ShardInput {
     },
     /// The result of an [`Effect::Evaluate`].
     Evaluated(Box<Evaluated>),
-    /// A request to a run that this shard holds, which is answered: a command, a newer version
-    /// to follow, or the end of its parent's time.
+    /// A request, which is answered, to a run that this shard has in memory: a command, a newer
+    /// version to follow, or the end of its parent's time.
     Command {
         /// The run.
         run: RunId,
@@ -255,12 +255,12 @@ impl AcquireMode {
     /// The process that carried it before died, as far as is known.
     pub const RECOVER: Self = Self::Recover(After::Death);
 
-    /// How a run that only waits is taken up. A waiting attempt is handed out at its time
+    /// How a run that only waits is acquired. A waiting attempt is handed out at its time
     /// without a record. Unless this process wrote the last record, another process may have
     /// handed the attempt out, or may still do so: no clock can tell. So the takeover is
     /// recorded, and the attempt keeps its number, and with it its idempotency key. Every
     /// other wait ends with a record, which the store refuses from a process that is late. A
-    /// run that this shard had to let go in the middle of something is recovered anyway.
+    /// run that this shard had to drop in the middle of something is recovered anyway.
     pub fn of_sleeper(run: &Run, wrote_last: bool) -> Self {
         if wrote_last || !run.awaits_attempt() {
             Self::Wake
@@ -276,7 +276,7 @@ impl AcquireMode {
 pub enum Begin {
     /// In the same record.
     Now,
-    /// When a process adopts it.
+    /// When a process acquires it.
     Later,
 }
 
@@ -355,7 +355,7 @@ pub enum Effect {
         /// The state, in its envelope.
         bytes: Vec<u8>,
     },
-    /// The run waits for a time, a signal or a child, and the shard has let it go.
+    /// The run waits for a time, a signal or a child, and the shard has released it.
     Asleep {
         /// The run.
         run: RunId,
@@ -446,7 +446,7 @@ pub enum Effect {
         /// Whether it is active now.
         going: bool,
     },
-    /// The run has ended, durably, and the shard has let it go.
+    /// The run has ended, durably, and the shard has released it.
     Finished {
         /// The run.
         run: RunId,
@@ -478,8 +478,8 @@ pub enum Effect {
         /// The head that the store has.
         found: Head,
     },
-    /// Another process wrote to the run, and this one has let it go. The process that holds
-    /// the lease of its partition reads it again.
+    /// Another process wrote to the run, and this one has dropped it. The owner of its partition
+    /// reads it again.
     Fenced {
         /// The run.
         run: RunId,
@@ -504,10 +504,10 @@ pub struct Shard {
     slots: BTreeMap<RunId, Slot>,
     /// Runs that may have a record to append.
     dirty: BTreeSet<RunId>,
-    /// Runs that were let go in the middle of something, until they are taken up again.
+    /// Runs that were dropped in the middle of something, until they are acquired again.
     broken: BTreeSet<RunId>,
-    /// Runs in quarantine, with the head that was acknowledged: a run is not taken up again
-    /// from a shorter log.
+    /// Runs in quarantine, with the head that was acknowledged: a run is not acquired again from a
+    /// shorter log.
     quarantined: BTreeMap<RunId, Head>,
     effects: VecDeque<Effect>,
     deadlines: Deadlines,
@@ -554,27 +554,27 @@ impl Shard {
         }
     }
 
-    /// Whether the shard holds this run.
+    /// Whether the shard has this run in memory, to execute it or for a command.
     pub fn holds(&self, run: RunId) -> bool {
         self.slots.contains_key(&run)
     }
 
-    /// Whether the shard carries this run on, and does not only hold it for a command.
+    /// Whether the shard executes this run, and does not only keep it for a command.
     pub fn is_acquired(&self, run: RunId) -> bool {
         self.slots.get(&run).is_some_and(Slot::is_acquired)
     }
 
-    /// The runs that the shard holds.
+    /// The runs that the shard has in memory.
     pub fn runs(&self) -> impl Iterator<Item = RunId> + '_ {
         self.slots.keys().copied()
     }
 
-    /// How many runs the shard holds.
+    /// How many runs the shard has in memory.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether the shard holds no run.
+    /// Whether the shard has no run in memory.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

@@ -1,5 +1,5 @@
 //! A shard whose runs belong to partitions: what may be appended under a lease, which run an
-//! effect is about, and runs that are dropped because another process carries them on.
+//! effect is about, and runs that are dropped because another process executes them.
 
 use windlass_core::RunId;
 use windlass_store::Append;

@@ -1,5 +1,5 @@
-//! The attempts that workers have. A node that a reattempt took back stays with its worker
-//! until the worker is told, but no longer counts as running for decisions made meanwhile.
+//! The attempts that workers have. A node that a reattempt took back stays with its worker until
+//! the worker is asked to stop, but no longer counts as running for decisions made meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ impl Running {
         self.nodes.remove(&node);
     }
 
-    /// The worker is done with the attempt, or was told to let it go; false if it had
+    /// The worker is done with the attempt, or was asked to drop it; false if it had
     /// another, or none.
     pub(super) fn remove(&mut self, node: Instance, attempt: u32) -> bool {
         let had = self.attempt(node) == Some(attempt);

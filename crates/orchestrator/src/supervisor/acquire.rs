@@ -1,4 +1,4 @@
-//! How a run is acquired, and what it is told at once, given why it is wanted and what its
+//! How a run is acquired, and which commands it gets at once, given why it is wanted and what its
 //! row, its log and its parent say. Must not know where these were read.
 
 use windlass_core::RunStatus;
@@ -24,14 +24,14 @@ pub struct LoadedRunFacts<'a> {
     pub parent: Option<&'a Run>,
 }
 
-/// How a run is acquired, and what it is told then.
+/// How a run is acquired, and which commands it gets then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquisition {
     /// How it is given to the shard.
     pub mode: AcquireMode,
-    /// Whether it is told to follow the newest version.
+    /// Whether it gets the command to follow the newest version.
     pub heals: bool,
-    /// Whether it is cancelled, because its parent let it go and died before it could tell it.
+    /// Whether it is cancelled: its parent gave it up, and died before it could send the command.
     pub orphaned: bool,
 }
 

@@ -46,7 +46,7 @@ pub struct ChildPlace {
 pub enum ChildWork {
     /// Its parent wants something of it.
     Command(ChildPlace, ChildCommand),
-    /// It has ended, or may have: its parent, which is named, must be told.
+    /// It has ended, or may have: its parent, which is named, must be notified.
     Ended(RunId),
 }
 
@@ -123,7 +123,7 @@ pub enum ChildAnswer {
 #[derive(Debug)]
 pub struct ChildJob {
     work: ChildWork,
-    /// The parent's node, which is told if the child refuses to be undone.
+    /// The parent's node, which is notified if the child refuses to be undone.
     undoing: Option<ChildPlace>,
 }
 
@@ -209,7 +209,7 @@ impl ChildJob {
     }
 
     /// A refused command needs nothing more: the child has ended, or never began. If undoing
-    /// was refused, the parent is told of the child as it is.
+    /// was refused, the parent is notified of the child as it is.
     pub fn answered(&self, answer: ChildAnswer) -> ChildStep {
         match (self.undoing, answer) {
             (Some(place), ChildAnswer::Refused) => ChildStep::Report(place),
@@ -238,7 +238,7 @@ pub trait ChildValues {
     fn stored(&self, stored: &Stored) -> Option<Arc<str>>;
 }
 
-/// What a parent is told of a child that has ended; `None` if it has not, or a value is
+/// What notifies a parent of a child that has ended; `None` if it has not, or a value is
 /// missing.
 pub fn child_end(run: &Run, values: &impl ChildValues) -> Option<ChildEnd> {
     let finished = run.finished()?;

@@ -3,7 +3,7 @@
 //! ([`CommandItem`]). Both are small state machines that name the next step; the runtime carries
 //! it out and answers.
 //!
-//! The caller is told of success only by the log: a record names the command's key. An offer
+//! Only the log answers the caller with success: a record names the command's key. An offer
 //! that stands after the caller has given up is carried out later, and a caller that comes again
 //! with the same key gets its answer.
 //!
@@ -80,7 +80,7 @@ pub enum OfferStep {
     End(OfferEnd),
 }
 
-/// What the caller is told.
+/// What the caller gets as its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfferEnd {
     /// A record carried the command out.

@@ -143,7 +143,7 @@ mod tests {
         RunId::from_bytes([n; 16])
     }
 
-    /// Carries out steps on a list of sleeping runs until there is nothing to do.
+    /// Executes steps on a list of sleeping runs until there is nothing to do.
     fn drive(waker: &mut Waker, rows: &[(RunId, Millis)], now: i64) -> (Vec<RunId>, WakeStep) {
         let mut woken = Vec::new();
         loop {

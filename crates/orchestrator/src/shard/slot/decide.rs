@@ -239,7 +239,7 @@ impl Slot {
         }
     }
 
-    /// Workers outside the process may have attempts that were told to stop: they are told
+    /// Workers outside the process may have attempts that were asked to stop: the shard asks them
     /// again, and the run waits for them until the grace is over.
     fn stop_again(&mut self, grace: Option<&Grace>) {
         let Some(grace) = grace else { return };
@@ -255,7 +255,7 @@ impl Slot {
             .push(Consequence::ArmGrace(grace.deadline));
     }
 
-    /// Nodes that were told to stop and whose action a worker outside the process does.
+    /// Nodes that were asked to stop and whose action a worker outside the process executes.
     pub(super) fn told_remote(&self, context: &Context<'_>) -> Vec<Instance> {
         let run = &self.run;
         let is_told = |&node: &Instance| run.is_told_to_stop(node) && !run.is_structural(node);

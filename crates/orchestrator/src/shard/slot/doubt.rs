@@ -9,8 +9,8 @@ use crate::gate::Proof;
 use crate::shard::{Context, Effect};
 use crate::supervisor::{Resolution, resolve};
 
-/// How often a record is appended again before the shard lets the run go; the run is read back
-/// when the store answers plainly again.
+/// How often a record is appended again before the shard drops the run; the run is read back when
+/// the store answers plainly again.
 const MOST_REPEATS: u32 = 16;
 
 /// An append for which the store could not say whether it happened.
@@ -26,7 +26,7 @@ pub(super) struct Doubt {
 }
 
 impl Slot {
-    /// The store answers an append; `false` when the shard should let the run go.
+    /// The store answers an append; `false` when the shard should drop the run.
     pub(super) fn appended(
         &mut self,
         append_id: u64,

@@ -178,7 +178,7 @@ impl Slot {
         });
     }
 
-    /// An attempt that was told to stop before this process had the run: the driver must know
+    /// An attempt that was asked to stop before this process acquired the run: the driver must know
     /// it, so that its worker hears of the stop and can report.
     fn tell_again(&self, node: Instance, attempt: u32, context: &mut Context<'_>) {
         if self.is_running(node, attempt) && self.run.is_open(node, attempt) {

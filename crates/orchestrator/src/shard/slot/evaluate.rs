@@ -109,8 +109,7 @@ impl Slot {
             .is_some_and(|(input, _)| is_urgent(input))
     }
 
-    /// Where urgent inputs are inserted: after those that say which process carries the run
-    /// on.
+    /// Where urgent inputs are inserted: after those that say which process executes the run.
     fn first_to_overtake(&self) -> usize {
         let goes_first = |(input, _): &(RunInput, _)| {
             is_urgent(input) || matches!(input, RunInput::Begin | RunInput::Recover(_))

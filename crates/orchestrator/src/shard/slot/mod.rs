@@ -72,7 +72,7 @@ enum Consequence {
     },
     /// An open attempt is handed out, as after a restart.
     Open(Instance, u32),
-    /// An attempt that was told to stop is with a worker that outlived its process, maybe.
+    /// An attempt that was asked to stop may be with a worker that outlived its process.
     StopAgain(Instance, u32),
     /// The timer of a waiting node is set again.
     Wait(Instance, u32, Millis),
@@ -171,11 +171,11 @@ pub(in crate::shard) struct Slot {
     slept: (bool, Option<Millis>),
     /// What its row says about that; unknown after another process wrote the row.
     shown: Option<(bool, Option<Millis>)>,
-    /// Whether this shard carries the run on; a run adopted for a command only waits for it.
+    /// Whether this shard executes the run; a run acquired for a command only waits for it.
     acquired: bool,
-    /// Where the log ended, if the run had ended when it was taken up.
+    /// Where the log ended, if the run had ended when it was acquired.
     found_ended: Option<Head>,
-    /// It is let go because something could not be stored or read.
+    /// The shard drops it because something could not be stored or read.
     broken: bool,
     /// Set when nothing may be appended any more.
     closed: bool,
@@ -220,7 +220,7 @@ impl Slot {
         slot
     }
 
-    /// Carries an adopted run on, once.
+    /// Begins to execute an acquired run, once.
     pub(in crate::shard) fn execute_as(&mut self, mode: AcquireMode, context: &mut Context<'_>) {
         if mode == AcquireMode::ForCommand || std::mem::replace(&mut self.acquired, true) {
             return;
@@ -282,8 +282,8 @@ impl Slot {
         &self.run
     }
 
-    /// A command makes this shard carry on a run that it only holds; a run that has not begun
-    /// stays queued.
+    /// A command makes this shard execute a run that it only has in memory; a run that has not
+    /// begun stays queued.
     fn recover_for_command(&mut self, context: &Context<'_>) {
         if self.acquired || self.run.status() == RunStatus::Pending {
             return;
@@ -339,7 +339,7 @@ impl Slot {
         self.closed
     }
 
-    /// Whether the run is let go in the middle of something: attempts that it handed out, and
+    /// Whether the run is dropped in the middle of something: attempts that it handed out, and
     /// their results, may not be recorded.
     pub(in crate::shard) fn is_broken(&self) -> bool {
         self.broken
@@ -353,7 +353,7 @@ impl Slot {
         self.running.attempt(node) == Some(attempt)
     }
 
-    /// Takes an input; `false` when the shard should let the run go.
+    /// Takes an input; `false` when the shard should drop the run.
     pub(in crate::shard) fn handle(
         &mut self,
         input: ShardInput,

@@ -7,7 +7,7 @@ use crate::deadline::Deadline;
 use crate::shard::{Context, Effect};
 
 impl Slot {
-    /// Takes up a run that slept: no process had an attempt of it, so nothing is recorded.
+    /// Wakes a run that slept: no process had an attempt of it, so nothing is recorded.
     pub(super) fn wake(&mut self, context: &mut Context<'_>) {
         self.slept = (true, self.run.wake_at());
         let waiting = self.open_ones();
@@ -21,7 +21,7 @@ impl Slot {
         }
     }
 
-    /// Lets go of a run that has ended, has not begun or sleeps, once everything of it is
+    /// Releases a run that has ended, has not begun or sleeps, once everything of it is
     /// durable and nothing waits.
     pub(super) fn release_at_the_end(&mut self, context: &mut Context<'_>) {
         let quiet = self.record.is_empty() && self.in_flight.is_none() && self.inbox.is_empty();

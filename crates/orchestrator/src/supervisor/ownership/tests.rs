@@ -7,7 +7,7 @@ use super::{LeaseOptions, Ownership, OwnershipEffect, OwnershipInput};
 
 const ALL: [Partition; 4] = [Partition(0), Partition(1), Partition(2), Partition(3)];
 
-/// One process, and what the runtime was told to do beyond calls of the backend.
+/// One process, and what the runtime had to do beyond calls of the backend.
 struct Owner {
     machine: Ownership,
     store: MemoryStore,
