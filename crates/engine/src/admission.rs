@@ -3,8 +3,8 @@
 //!
 //! One task decides, so that what it reads and what it decides fit together. It looks only when
 //! a bell rings: a run came, a run ended, there is room again. Waiting runs stay in the store
-//! and are read in pages; runs whose gate is full are put aside there, and one of them is
-//! looked at again when a run has left that gate.
+//! and are read in pages; runs whose gate is full are parked there, and one of them is looked at
+//! again when a run has left that gate.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -58,9 +58,9 @@ type QueuePosition = (Reverse<u8>, RunId);
 
 /// What is known of a tenant's runs that wait.
 struct Line {
-    /// Runs that were read, with whether they had been put aside.
+    /// Runs that were read, with whether they had been parked.
     first: BTreeMap<QueuePosition, (RunRow, bool)>,
-    /// How many of them had not been put aside.
+    /// How many of them had not been parked.
     waiting: usize,
     /// Whether there may be runs in the store that belong before one of these.
     stale: bool,
@@ -95,8 +95,7 @@ impl Line {
         self.waiting -= before.map_or(0, |(_, parked)| waited(parked));
     }
 
-    /// One that was aside has passed its gate: where there is room for another, it is
-    /// looked for.
+    /// A parked run has passed its gate: if the gate has room for another, look for that one.
     fn look_on(&mut self, row: &RunRow, gates: &Gates) {
         if let Some(gate) = row.gate.as_ref().filter(|gate| gates.has_room(gate)) {
             self.freed.insert(gate.clone(), 1);
@@ -143,7 +142,7 @@ struct Queue {
     lines: HashMap<Tenant, Line>,
     /// Whose turn it is.
     turns: VecDeque<Tenant>,
-    /// Runs to be put aside.
+    /// Runs to park.
     full: Vec<RunId>,
 }
 
@@ -259,19 +258,19 @@ impl Queue {
                     return Ok(Turn::Begin(Box::new(row)));
                 }
                 AcquireResult::Full if !parked => self.full.push(row.run),
-                // One that is aside is looked at again when its gate has room.
+                // A parked run is looked at again when its gate has room.
                 AcquireResult::Full | AcquireResult::Beginning => {}
             }
         }
         Ok(Turn::Later)
     }
 
-    /// Looks at the runs that were put aside at gates that have room now.
+    /// Looks at the runs that are parked at gates that have room now.
     async fn read_freed(&mut self, line: &mut Line, engine: &Engine) -> Result<(), Error> {
         if line.freed.is_empty() {
             return Ok(());
         }
-        // Runs that are about to be put aside must be stored as such before the store is asked.
+        // Runs that are about to be parked must be stored as parked before the store is asked.
         self.park(engine).await?;
         let gates = &engine.shared().gates;
         while let Some((gate, places)) = line.freed.first_key_value() {

@@ -1,4 +1,4 @@
-//! What an observer is told of attempts: each is remembered from the moment it is handed
+//! What an observer learns of attempts: each is remembered from the moment it is handed
 //! out until its end is durable. Without an observer nothing is kept.
 
 use std::collections::BTreeMap;

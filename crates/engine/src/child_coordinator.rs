@@ -138,8 +138,8 @@ async fn work(
 }
 
 impl Engine {
-    /// Returns when the commands between runs are delivered: a parent that was paused or
-    /// cancelled has told its children, and they theirs. Children that begin or end count.
+    /// Returns when the commands between runs are delivered: a parent that was paused or cancelled
+    /// has sent the command to its children, and they to theirs. Children that begin or end count.
     pub async fn child_jobs_idle(&self) {
         loop {
             // What the driver has done is handed over when it answers.
@@ -219,7 +219,7 @@ impl Engine {
                 ChildAnswer::Lost
             }
             Err(CommandError::Refused { .. }) => ChildAnswer::Refused,
-            // One that is a dead letter, or cannot be read, is not told.
+            // A child that is a dead letter, or cannot be read, gets no command.
             Err(_) => ChildAnswer::Accepted,
         }
     }
@@ -302,8 +302,8 @@ impl Engine {
         Some(place.to_string().into())
     }
 
-    /// Takes a run up that has a child: one that sleeps is woken, one that no process carries
-    /// is recovered, one that has ended is left alone.
+    /// Acquires a run that has a child: wakes one that sleeps, recovers one that no process
+    /// executes, and leaves one that has ended alone.
     async fn recover_or_wake(&self, run: RunId) -> Result<(), LoadError> {
         if self.is_acquired_or_asleep(run).await {
             self.wake(run).await

@@ -137,7 +137,7 @@ impl Engine {
         }
     }
 
-    /// Carries a command out on a run that this process may work on.
+    /// Executes a command on a run that this process may work on.
     pub(crate) async fn command_here(
         &self,
         run: RunId,

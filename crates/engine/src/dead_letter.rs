@@ -118,8 +118,8 @@ impl Engine {
         contents
     }
 
-    /// Takes a run from among the dead letters: what was counted is forgotten, and it is
-    /// carried on, or waits to begin. `false` if it is not among them.
+    /// Takes a run from among the dead letters: the engine forgets what was counted, and recovers
+    /// the run or lets it wait to begin. `false` if it is not among them.
     ///
     /// # Errors
     /// The store failed, or another process owns a run that has begun: that one must forget what

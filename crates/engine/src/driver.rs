@@ -44,7 +44,7 @@ pub(crate) enum Message {
         Box<windlass_orchestrator::Start>,
         oneshot::Sender<StartAnswer>,
     ),
-    /// The answer is none if the shard does not hold the run.
+    /// The answer is none if the shard does not have the run in memory.
     Command {
         run: RunId,
         input: RunInput,
@@ -66,17 +66,17 @@ pub(crate) enum Message {
         RunInput,
         oneshot::Sender<Option<Result<(), Refusal>>>,
     ),
-    /// Whether the shard holds a run or, with `carried`, carries it on.
+    /// Whether the shard has a run in memory or, with `acquired`, executes it.
     Holds {
         run: RunId,
         acquired: bool,
         reply: oneshot::Sender<bool>,
     },
     Wait(RunId, oneshot::Sender<WaitAnswer>),
-    /// A caller waits for a run that does not sleep: if the shard does not hold it, it will not
-    /// come.
+    /// A caller waits for a run that does not sleep: if the shard does not have it in memory, it
+    /// will not come.
     Awake(RunId),
-    /// Whether a run is carried on, or is known to come back.
+    /// Whether the shard executes a run, or knows that it will come back.
     Has(RunId, oneshot::Sender<bool>),
     /// The node of a run that has this child, or undoes it, with its attempt.
     ChildNode {
@@ -88,13 +88,13 @@ pub(crate) enum Message {
     Reloaded(RunId, Result<(), Error>),
     /// What may be appended has changed.
     Poke,
-    /// Sleeping runs may be due that this process was not told of.
+    /// Sleeping runs may be due for which this process got no bell.
     LookAtSleepers,
     /// A partition is handed over: its runs are dropped once nothing of them is in flight.
     Release(Partition, oneshot::Sender<()>),
     /// The lease is gone: every run is dropped at once.
     Forfeit,
-    /// How many runs the shard holds.
+    /// How many runs the shard has in memory.
     Count(oneshot::Sender<usize>),
 }
 
@@ -121,7 +121,7 @@ pub(crate) enum StartAnswer {
     Broken(Error),
 }
 
-/// How a wait ended; nothing if the shard does not hold the run.
+/// How a wait ended; nothing if the shard does not have the run in memory.
 pub(crate) type WaitAnswer = Result<Option<RunStatus>, Error>;
 
 type AppendAnswer = (Vec<(RunId, u64)>, Vec<Result<Appended, AppendError>>);
@@ -141,7 +141,7 @@ pub(crate) struct Driver {
     appends: FuturesUnordered<BoxFuture<'static, AppendAnswer>>,
     starts: HashMap<RunId, oneshot::Sender<StartAnswer>>,
     commands: HashMap<CommandId, PendingCommand>,
-    /// Attempts under way, until their end is durable and the observer is told.
+    /// Attempts under way, until their end is durable and the observer has been notified.
     attempts: AttemptTracker,
     waits: HashMap<RunId, Vec<oneshot::Sender<WaitAnswer>>>,
     tasks: HashMap<(RunId, Instance), Task>,
@@ -232,9 +232,9 @@ impl Driver {
         }
     }
 
-    /// Drives until told to shut down. Appends in flight are awaited, so that what was
-    /// decided is known; actions under way are told to stop and their attempts stay open.
-    /// Returns the number of unfinished runs that it leaves behind.
+    /// Drives until asked to shut down. Appends in flight are awaited, so that what was decided is
+    /// known; actions under way are asked to stop and their attempts stay open. Returns the number
+    /// of unfinished runs that it leaves behind.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> usize {
         let mut messages = Vec::with_capacity(INPUTS_AT_ONCE);
         let mut timer = pin!(Timer::default());

@@ -43,7 +43,7 @@ use crate::worker::Workers;
 /// without waiting for each other.
 const MESSAGE_QUEUE: usize = 8192;
 
-/// How many runs are taken up at once.
+/// How many runs the engine acquires at once.
 const HOLD_LANES: usize = 64;
 
 /// How often a run that another process works on is looked at, in case no bell was heard.
@@ -74,7 +74,7 @@ pub(crate) struct Inner {
     clock: Arc<dyn Clock>,
     /// What runs have to tell each other.
     busy: Arc<PendingJobs>,
-    /// Taking a run up, from reading it to handing it to the driver; runs share lanes.
+    /// Held while a run is acquired, from reading it to handing it to the driver; runs share lanes.
     acquire_options: Vec<tokio::sync::Mutex<()>>,
     shared: Arc<Shared>,
     enqueuer: Enqueuer,
@@ -88,19 +88,19 @@ pub(crate) struct Inner {
     gates_unknown: Option<Error>,
 }
 
-/// How a run is taken up.
+/// How a run is acquired.
 #[derive(Clone, Copy)]
 pub(crate) struct AcquireOptions {
     mode: AcquireMode,
-    /// Whether one that has ended is taken up, too: a command may open it again, anything
-    /// else would hold it for nothing.
+    /// Whether to acquire a run that has ended, too: a command may open it again, anything else
+    /// would keep it in memory for nothing.
     ended: bool,
     /// Whether a suspect is acquired all the same: it is alone, or a command wants it now.
     alone: bool,
 }
 
 impl AcquireOptions {
-    /// To carry it on.
+    /// To execute the run, not only for a command.
     pub(crate) fn recover(mode: AcquireMode) -> Self {
         Self {
             mode,
@@ -129,7 +129,7 @@ impl AcquireOptions {
 /// What recovery found.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// Runs that are carried on.
+    /// Runs that the engine acquired, and executes.
     pub recovered: Vec<RunId>,
     /// Runs that are paused, and stay so.
     pub paused: Vec<RunId>,
@@ -141,7 +141,7 @@ pub struct Recovery {
     pub waiting: Vec<RunId>,
 }
 
-/// A run that was read to be taken up.
+/// A run that was read to be acquired.
 struct Read {
     loaded: LoadedRun,
     /// The command that lets it follow the newest version, if that has another graph.
@@ -452,7 +452,7 @@ impl Engine {
             .arrived(new.request.tenant.clone(), new.request.priority);
     }
 
-    /// Waits until a run has ended, or is not carried on by this engine.
+    /// Waits until a run has ended, or this engine does not execute it.
     ///
     /// # Errors
     /// The store failed, or the run belongs to another process now.
@@ -547,7 +547,7 @@ impl Engine {
             match answer.ok_or(CommandError::Stopped)? {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(refusal)) => return Err(self.refused(run, refusal).await),
-                // It went to sleep, or ended, in between: it is taken up again.
+                // It went to sleep, or ended, in between: acquire it again.
                 None => {}
             }
         }
@@ -558,7 +558,7 @@ impl Engine {
         row.is_some_and(|row| row.status.is_final())
     }
 
-    /// Whether this engine carries a run on.
+    /// Whether this engine executes a run.
     pub async fn is_acquired(&self, run: RunId) -> bool {
         let question = |reply| Message::Holds {
             run,
@@ -568,7 +568,7 @@ impl Engine {
         self.ask(question).await == Some(true)
     }
 
-    /// Whether this engine carries a run on, or wakes it when its time has come.
+    /// Whether this engine executes a run, or wakes it when its time has come.
     pub async fn is_acquired_or_asleep(&self, run: RunId) -> bool {
         let here = async || self.ask(|reply| Message::Has(run, reply)).await == Some(true);
         let sleeps = async || {
@@ -579,8 +579,8 @@ impl Engine {
         here().await || sleeps().await || here().await
     }
 
-    /// Carries one unfinished run on; one that has ended is left alone, and so is one that
-    /// waits to begin while this engine serves: it keeps its place in line.
+    /// Recovers one unfinished run. A run that has ended is left alone, and so is one that waits to
+    /// begin while this engine serves: it keeps its place in the queue.
     ///
     /// # Errors
     /// The run cannot be read.
@@ -594,7 +594,7 @@ impl Engine {
                 return Ok(());
             }
             if !self.shared().owned.holds(row.partition) {
-                // Its owner carries it on; if it has not found the run yet, it looks now.
+                // Its owner executes it; if it has not found the run yet, it looks now.
                 ring(Arc::clone(self.store()), Bell::Partition(row.partition));
                 return Ok(());
             }
@@ -602,19 +602,19 @@ impl Engine {
         self.begin(run).await
     }
 
-    /// Carries a run on, or begins it: its turn has come.
+    /// Recovers a run, or begins it: its turn has come.
     pub(crate) async fn begin(&self, run: RunId) -> Result<(), LoadError> {
         self.acquire(run, AcquireOptions::recover(AcquireMode::RECOVER))
             .await
     }
 
-    /// Takes up a run that slept.
+    /// Acquires a run that slept.
     pub(crate) async fn wake(&self, run: RunId) -> Result<(), LoadError> {
         self.acquire(run, AcquireOptions::recover(AcquireMode::Wake))
             .await
     }
 
-    /// Carries on everything that has not ended; what sleeps is woken at its time.
+    /// Recovers every run that has not ended; those that sleep are woken at their time.
     ///
     /// # Errors
     /// The list of runs cannot be read; a run that cannot be is quarantined instead.
@@ -657,7 +657,7 @@ impl Engine {
         }
     }
 
-    /// Makes sure that the shard holds a run and, if asked, carries it on.
+    /// Makes sure that the shard has a run in memory and, if asked, executes it.
     pub(crate) async fn acquire(
         &self,
         run: RunId,
@@ -718,7 +718,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads a run back, and all that decides how it is taken up.
+    /// Reads a run back, and all that decides how it is acquired.
     async fn read(&self, run: RunId, acquire_options: AcquireOptions) -> Result<Read, LoadError> {
         let row = self.store().run(run).await?;
         let elsewhere = |row: &RunRow| !self.shared().owned.holds(row.partition);

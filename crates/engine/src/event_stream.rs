@@ -3,7 +3,7 @@
 //! A reader first reads what there is, by itself and at its own pace. At the end of the log it
 //! joins the other readers of the run: one follower folds new records, once for all readers,
 //! and keeps the last events for readers that are a little behind. A reader that falls further
-//! behind is told so, and reads the log by itself again.
+//! behind is notified, and reads the log by itself again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -115,7 +115,7 @@ impl Gates {
             let free = self.counted_in_store || count.has_room();
             count.beginning += u32::from(free);
             if more {
-                // Runs that were put aside have not seen the new limit.
+                // Parked runs have not seen the new limit.
                 state.freed.push((tenant.clone(), gate.clone()));
             }
             if !free {

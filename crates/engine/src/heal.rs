@@ -1,6 +1,6 @@
 //! Runs that follow the newest version of their workflow (semantics §9). It is looked at
-//! when one is published, and when a run is picked up: by recovery, by a command that
-//! carries it on, or when it wakes.
+//! when one is published, and when a run is acquired: by recovery, by a command that continues it,
+//! or when it wakes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

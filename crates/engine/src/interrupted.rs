@@ -1,6 +1,6 @@
-//! Runs that the store could not write for are carried on when it can again.
+//! Recovers runs whose records the store could not write, once it can write again.
 //!
-//! When an append fails, the shard lets the run go: what memory holds is ahead of the log. The
+//! When an append fails, the shard drops the run: what memory holds is ahead of the log. The
 //! log itself is whole, so the run is read back from it as after a restart, after a while and
 //! as often as it takes. Only an engine that serves does so; a command reports the failure to
 //! its user instead. It does not know why the store failed.
@@ -23,7 +23,7 @@ use crate::shared::Shared;
 /// How long after a failure the store is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The runs that were let go. There are no more of them than there were in memory.
+/// The runs that the shard dropped. There are no more of them than there were in memory.
 #[derive(Default)]
 pub(crate) struct Interrupted {
     runs: Mutex<BTreeSet<RunId>>,
@@ -46,7 +46,7 @@ impl Interrupted {
 }
 
 impl Shared {
-    /// A run was let go because its record could not be stored.
+    /// The shard dropped a run because its record could not be stored.
     pub(crate) fn interrupt(&self, run: RunId, error: &Error) {
         if self.is_serving() && may_pass(error) {
             self.interrupted.add(run);
@@ -62,7 +62,7 @@ fn may_pass(error: &Error) -> bool {
     )
 }
 
-/// Carries on what was let go, until the engine is gone.
+/// Recovers the dropped runs, until the engine is gone.
 pub(crate) async fn recover_interrupted_runs(engine: Weak<Inner>) {
     loop {
         let Some(waiting) = engine.upgrade().map(Engine::of) else {
@@ -105,8 +105,8 @@ impl Engine {
         self.tell(Message::Reloaded(run, reloaded)).await;
     }
 
-    /// Sets a run aside whose acknowledged records the store has lost: what is left of its
-    /// log is not the truth, and must not be gone on from.
+    /// Dead-letters a run whose acknowledged records the store has lost: what is left of its log is
+    /// not the truth, and the run must not continue from it.
     pub(crate) async fn quarantine(&self, run: RunId, error: Error) {
         if let Ok(Some(row)) = self.store().run(run).await {
             let error = LoadError::Store(error);
@@ -118,7 +118,7 @@ impl Engine {
     async fn recover_interrupted(&self, run: RunId) {
         let row = match self.store().run(run).await {
             Ok(Some(row)) => row,
-            // Its first record could not be stored, and its caller was told.
+            // Its first record could not be stored, and its caller got the failure.
             Ok(None) => return,
             Err(error) => return self.shared().interrupt(run, &error),
         };

@@ -38,11 +38,11 @@ pub enum LoadError {
     Store(Error),
     /// The definition it runs on is missing or cannot be used.
     Definition(String),
-    /// It could be read, and is not to be carried on now.
+    /// It could be read, and must not be acquired now.
     Unavailable(Unavailable),
 }
 
-/// Why a run that can be read is not carried on.
+/// Why a run that can be read must not be acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Unavailable {

@@ -35,7 +35,7 @@ pub struct Options {
     pub worker_name: Arc<str>,
     /// Where secrets come from.
     pub secrets: Arc<dyn SecretSource>,
-    /// Is told what happens in the engine, if set.
+    /// Gets the events of the engine, if set.
     pub observer: Option<Arc<dyn Observer>>,
     /// Whether the observer makes spans of attempts. If so, actions pass on the span of their
     /// attempt; otherwise they pass on the trace context of the request that started the run.
@@ -130,7 +130,7 @@ pub trait Observer: Send + Sync + 'static {
     fn observe(&self, event: &EngineEvent<'_>);
 }
 
-/// Several observers, each told in turn.
+/// Several observers, each notified in turn.
 #[derive(Clone, Default)]
 pub struct Observers(pub Vec<Arc<dyn Observer>>);
 

@@ -14,7 +14,7 @@ const MOST_AHEAD: usize = 1000;
 /// How many of those that hold a gate are named.
 const MOST_NAMED: usize = 3;
 
-/// What a run waits for before it begins, or is carried on.
+/// What a run waits for before it begins, or is recovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueReason {
     /// The engine stops.
@@ -32,7 +32,7 @@ pub enum QueueReason {
         /// Some of the runs that hold a place.
         holders: Vec<RunId>,
     },
-    /// The engine carries as many runs as it may.
+    /// The engine executes as many runs as it may.
     Full {
         /// How many that is.
         most: usize,

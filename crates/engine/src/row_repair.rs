@@ -1,5 +1,5 @@
 //! Rows that are damaged. A run's row derives from its log: the engine makes it anew from
-//! there. A row for which that fails, and any other damaged row, is told to the observer, once,
+//! there. A row for which that fails, and any other damaged row, is reported to the observer, once,
 //! and holds up nothing else.
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ const LOOKS: usize = 20;
 /// How many schedules are looked at together.
 const PAGE: usize = 256;
 
-/// How many damaged rows are remembered as told.
+/// How many damaged rows are remembered as reported.
 const MOST_TOLD: usize = 10_000;
 
 /// What derives from a run's log: its row, and those of its links.
@@ -46,12 +46,12 @@ pub fn derive(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<(u64, De
     Ok((loaded.head.sequence, (row, resources)))
 }
 
-/// What was told to be damaged, by what it is called.
+/// The damage that was reported, by the name of what is damaged.
 #[derive(Default)]
 pub(crate) struct ReportedDamage(Mutex<HashSet<String>>);
 
 impl ReportedDamage {
-    /// Whether it is told for the first time.
+    /// Whether it is reported for the first time.
     fn is_new(&self, what: &str) -> bool {
         let mut reported_damage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         reported_damage.len() < MOST_TOLD && reported_damage.insert(what.to_owned())
@@ -59,7 +59,7 @@ impl ReportedDamage {
 }
 
 impl Engine {
-    /// Tells the observer that something stored is damaged, unless it was told before.
+    /// Reports to the observer that something stored is damaged, unless it did so before.
     pub(crate) fn tell_damage(&self, what: &str, reason: &str) {
         if self.shared().reported_damage.is_new(what) {
             self.shared()
@@ -123,14 +123,14 @@ impl Engine {
             for row in engine.repair_all(damaged_rows).await {
                 match row.status {
                     RunStatus::Pending => engine.shared().arrived(row.tenant, row.priority),
-                    // What cannot be carried on now is found at the next start.
+                    // A run that cannot be recovered now is found at the next start.
                     _ => drop(engine.recover(row.run).await),
                 }
             }
         });
     }
 
-    /// Looks at every schedule once, so that a damaged one is told even if it is never due.
+    /// Looks at every schedule once, so that a damaged one is reported even if it is never due.
     pub(crate) async fn look_at_schedules(&self) -> Result<(), Error> {
         let mut after: Option<(Box<str>, Option<Box<str>>)> = None;
         loop {

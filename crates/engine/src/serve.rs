@@ -1,4 +1,4 @@
-//! Carrying on and beginning runs for as long as the engine lives.
+//! Recovers and begins runs for as long as the engine lives.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Recovery {
 }
 
 impl Engine {
-    /// Carries on what had begun, and begins pending runs from now on, fairly: tenants take
+    /// Recovers what had begun, and begins pending runs from now on, fairly: tenants take
     /// turns, within a tenant the highest priority goes first, then the oldest, and a run
     /// whose gate is full waits for it. Until [`Self::shutdown`].
     ///
@@ -119,7 +119,7 @@ impl Engine {
         Ok(recovery)
     }
 
-    /// Carries on runs that had begun; the others wait for admission.
+    /// Recovers runs that had begun; the others wait for admission.
     async fn recover_begun(
         &self,
         partitions: &Partitions,

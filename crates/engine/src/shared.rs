@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     pub(crate) isolation: CrashIsolation,
     /// Runs that the store could not write for.
     pub(crate) interrupted: Interrupted,
-    /// What was told to be damaged.
+    /// The damage that was reported to the observer.
     pub(crate) reported_damage: ReportedDamage,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     /// Runs in memory.
@@ -136,7 +136,7 @@ impl Shared {
         self.bell.notify_one();
     }
 
-    /// Something may wait to begin that this process was not told of.
+    /// A run may wait to begin for which this process got no bell.
     pub(crate) fn look_at_all(&self) {
         self.look_at_all.store(true, Ordering::Release);
         self.bell.notify_one();

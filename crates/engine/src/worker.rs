@@ -118,7 +118,7 @@ impl Workers {
         }
     }
 
-    /// A place among the actions under way; none if the attempt is told to stop first.
+    /// A place among the actions under way; none if the attempt is asked to stop first.
     async fn slot(&self, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
         tokio::select! {
             biased;
@@ -314,7 +314,7 @@ impl Workers {
     }
 
     /// Stores a value. A full disk does not discard finished work: storing is retried until
-    /// there is space, or the attempt is told to stop.
+    /// there is space, or the attempt is asked to stop.
     async fn put(&self, blob: Blob, stop: &CancellationToken) -> Result<(), Error> {
         loop {
             match self.store.put_blob(blob.clone()).await {

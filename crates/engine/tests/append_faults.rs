@@ -1,5 +1,5 @@
-//! Appends with unclear answers: the run goes on without a restart and does nothing twice, or
-//! it is set aside if the store has lost commits.
+//! Appends with unclear answers: the run goes on without a restart and does nothing twice, or it is
+//! dead-lettered if the store has lost commits.
 
 mod serve_world;
 

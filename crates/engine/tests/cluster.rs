@@ -1,5 +1,5 @@
-//! Several engines share a store: partitions are divided between them, and what one leaves
-//! behind another carries on. The cases are those that the rules are held against
+//! Several engines share a store: partitions are divided between them, and another engine recovers
+//! what one leaves behind. The cases are those that the rules are held against
 //! (`core/tests/fixtures`), played by real engines.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Runs that cannot be read or crash the process: they are set aside, and the others go on.
+//! Runs that cannot be read or crash the process: they are dead-lettered, and the others go on.
 
 mod serve_world;
 
@@ -200,7 +200,7 @@ fn runs_in_hand_at_another_runs_crashes_are_not_set_aside() {
         })
     };
     // How many crashes it takes depends on which suspect is tried first, and on how soon the
-    // killer strikes while it is alone; without isolation all three would be set aside after
+    // killer strikes while it is alone; without isolation all three would be dead-lettered after
     // three crashes.
     let deaths = (1..20).find(|_| {
         killed_by(&store, killer);

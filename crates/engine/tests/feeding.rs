@@ -120,7 +120,8 @@ async fn settle(event_stream: &mut RunEventStream) -> u64 {
     }
 }
 
-/// A reader that sleeps while another one reads; gives how often it was told so.
+/// A reader that sleeps while another one reads; gives how often it was notified that it fell
+/// behind.
 async fn lag() -> usize {
     let mut world = World::new(0);
     let text = r#"{"id":"w","nodes":[

@@ -18,7 +18,7 @@ use windlass_store::{Catalogue as _, KeyValue as _, MemoryStore, NewDefinition};
 
 const DAY: i64 = 24 * 3_600_000;
 
-/// A clock that goes when it is told.
+/// A clock that goes on only when the test moves it.
 #[derive(Default)]
 struct Hands(AtomicI64);
 

@@ -365,7 +365,7 @@ async fn ten_thousand_at_one_gate_cost_no_more_for_each_end() {
         let now = world.engine.stats().wait().expect("numbers").looks;
         ends.insert(round, now - looks);
     }
-    // The first may still have seen runs being put aside.
+    // The first may still have seen runs being parked.
     let most = ends.range(4..).map(|(_, looks)| *looks).max();
     assert!(most <= Some(5), "{ends:?}");
     assert_eq!(world.floor.most("a"), 1);

@@ -308,7 +308,7 @@ async fn a_child_whose_parent_let_it_go_before_a_crash_is_cancelled() {
         .expect("started")
         .run;
     assert_eq!(world.end(parent).await, RunStatus::Succeeded);
-    // As it is when the parent's record is durable and the child has not been told.
+    // As it is when the parent's record is durable and the child has not got its command.
     let text = r#"{ "id": "child", "nodes": [{ "id": "long", "actionType": "core.sleep", "parameters": { "ms": 60000 } }] }"#;
     let mut request = world.publish(text).await;
     request.parent = Some(windlass_core::event::Parent {

@@ -61,12 +61,12 @@ impl Concealed {
 }
 
 impl Context {
-    /// Ends when the action is told to stop. It then has ten seconds.
+    /// Ends when the engine asks the action to stop. The action then has ten seconds.
     pub async fn stop_asked(&self) {
         self.stop.cancelled().await;
     }
 
-    /// Whether the action was told to stop.
+    /// Whether the engine has asked the action to stop.
     pub fn is_stop_asked(&self) -> bool {
         self.stop.is_cancelled()
     }

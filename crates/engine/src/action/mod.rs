@@ -122,7 +122,7 @@ impl ActionError {
         }
     }
 
-    /// The action was told to stop, and did.
+    /// The engine asked the action to stop, and it did.
     pub fn stopped() -> Self {
         Self {
             stopped: true,

@@ -1,4 +1,4 @@
-//! Finding the run that crashes the process, so that it alone is set aside (semantics §12.4).
+//! Finding the run that crashes the process, so that it alone is dead-lettered (semantics §12.4).
 //!
 //! 1. A process that serves keeps a *session record* (`session.rs`). A clean stop closes it; one
 //!    that the next process finds open belongs to a crash.
@@ -7,12 +7,12 @@
 //!    a time, and the record names each before it is loaded.
 //! 3. A run with two crashes is a *suspect* (`suspects.rs`). It waits for a while; then the record
 //!    names it as alone, and nothing else is acquired until it has ended or survived for some
-//!    time. If the process crashes meanwhile, the suspect caused it, and is set aside.
+//!    time. If the process crashes meanwhile, the suspect caused it, and is dead-lettered.
 //!
-//! What caused a crash, and what follows for each run, is decided by `CrashPolicy`; what is kept
-//! of a run that is set aside is in `dead_letter.rs`. A process that is killed from outside with
-//! one run in hand cannot be told from a crash by that run, which is why a dead letter takes
-//! several crashes and can be requeued.
+//! What caused a crash, and what follows for each run, is decided by `CrashPolicy`; what is kept of
+//! a dead-lettered run is in `dead_letter.rs`. A process that is killed from outside with one run
+//! in memory looks the same as a crash by that run, which is why a dead letter takes several
+//! crashes and can be requeued.
 
 mod session;
 mod suspects;

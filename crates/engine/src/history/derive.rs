@@ -97,7 +97,7 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
         let Some(node) = self.own else {
             return Ok(());
         };
-        // A status of Running means that the start was logged, and so told, before; a node
+        // A status of Running means that the log, and so an event, has the start already; a node
         // without a worker began with an event of its own.
         let told = run.node_status(node) == NodeStatus::Running || run.since(node).is_some();
         if !told {

@@ -10,17 +10,17 @@ use super::Level;
 use super::derive::is_timed;
 use super::draft::Draft;
 
-/// The start of an attempt that no event has told yet.
+/// The start of an attempt that no event has reported yet.
 pub(super) fn started(run: &Run, node: Instance, ended: &AttemptEnded) -> Draft {
     Draft::new("NodeStarted", ended.started)
         .about(run, Some(node), &ended.node, ended.attempt)
         .with("worker", &*ended.worker)
 }
 
-/// The start of an attempt to undo a node, if no event has told it yet.
+/// The start of an attempt to undo a node, if no event has reported it yet.
 pub(super) fn undo_started(run: &Run, ended: &AttemptEnded) -> Option<Draft> {
     let undoing = run.undoing_at(&ended.node, ended.attempt)?;
-    // The start of undoing a child was told when the child was asked to.
+    // An event reported the start of undoing a child when the child was asked to.
     let told =
         run.node_status(undoing) == NodeStatus::Running || run.undone_child(undoing).is_some();
     let draft = Draft::new("CompensationStarted", ended.started)
@@ -30,7 +30,7 @@ pub(super) fn undo_started(run: &Run, ended: &AttemptEnded) -> Option<Draft> {
     (!told).then_some(draft)
 }
 
-/// What an event begins, to be told before the event itself: a loop, a wait or a child run, or
+/// What an event begins, to be reported before the event itself: a loop, a wait or a child run, or
 /// the next round of a loop that waited.
 pub(super) fn begun(run: &Run, event: &Event, at: Millis) -> Option<Draft> {
     let path = match event {

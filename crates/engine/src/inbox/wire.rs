@@ -1,5 +1,5 @@
 //! How a command and its refusal are written into the inbox: JSON that processes of other
-//! versions read. What cannot be read is refused, or told as it is; it never stops a walk.
+//! versions read. What cannot be read is refused, or reported as it is; it never stops a walk.
 
 use serde::{Deserialize, Serialize};
 use windlass_core::command::{CommandRequest, RunCommand};
@@ -93,7 +93,7 @@ pub(super) fn refusal(request: Option<&CommandRequest>, error: CommandError) -> 
     serde_json::to_vec(&refused).expect("texts and numbers always serialise")
 }
 
-/// What the caller with this key is told of a refusal.
+/// The refusal that the caller with this key gets.
 pub(super) fn refused(key: &RequestKey, reason: &[u8]) -> Refused {
     let Ok(RefusedCommand { command, because }) = serde_json::from_slice(reason) else {
         let unknown = "its owner refused the command, for a reason that this version of the \

@@ -143,7 +143,7 @@ impl Engine {
         (lease, terms): (&str, Option<LeaseTerms>),
     ) -> Result<bool, WorkError> {
         match self.look_up(tenant, task, lease).await? {
-            // It is open, and waits for its run to be carried on here.
+            // It is open, and waits until this process acquires its run.
             Found::Open(taken) => match terms {
                 Some(terms) if self.is_last(task.0, &terms).await? => Ok(taken.stop),
                 Some(_) => Err(WorkError::LeaseLost),
@@ -273,7 +273,8 @@ impl Engine {
             report: Box::new(report),
         };
         if !held {
-            // The run is not carried on here: it is taken up for the report, as for a command.
+            // This process does not execute the run: it acquires it for the report, as for a
+            // command.
             return self.submit_report(run, input).await;
         }
         let question = |reply| Message::Report(recorded, input, reply);

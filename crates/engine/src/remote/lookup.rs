@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Records a report for a run that is not carried on here, as a command is carried out.
+    /// Records a report for a run that this process does not execute, in the way of a command.
     pub(super) async fn submit_report(&self, run: RunId, input: RunInput) -> Answer {
         match self.submit(run, input).await {
             Ok(()) => Ok(()),

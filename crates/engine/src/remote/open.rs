@@ -36,7 +36,7 @@ pub(crate) struct RecordedReport {
 /// An attempt that is not open for workers any more: it is taken from the queue.
 pub(crate) struct Closed {
     pub(crate) key: WorkKey,
-    /// Whether a worker has it, or may have it, which must be told.
+    /// Whether a worker has it, or may have it, and must be asked to stop.
     pub(crate) handed: bool,
     /// Whether a note says which hand-out was the last.
     pub(crate) noted: bool,

@@ -32,7 +32,7 @@ pub enum WorkState {
         /// What it waits for.
         waits: Box<Self>,
     },
-    /// It was told to stop, and a worker has it, or may have it.
+    /// It was asked to stop, and a worker has it, or may have it.
     Stopping(Option<Box<str>>),
     /// A process before this one may have handed it out: it is held back for a while, for the
     /// worker that may have it.

@@ -392,7 +392,7 @@ impl Compiled<'_> {
     }
 }
 
-/// What finding two equal items takes. Texts and small numbers are told apart by their hash;
+/// What finding two equal items takes. Texts and small numbers are distinguished by their hash;
 /// lists, objects and large numbers may all have the same, and are then compared each with each.
 fn distinct(list: &Value, items: &[Value]) -> u64 {
     let is_hashed_well = |item: &Value| match item {

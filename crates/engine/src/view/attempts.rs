@@ -185,7 +185,7 @@ impl Visitor for Attempts<'_, '_> {
         Ok(())
     }
 
-    /// An attempt that was let go has no end of its own in the log.
+    /// An attempt that a join or a reattempt cancelled has no end of its own in the log.
     fn after(
         &mut self,
         _run: &Run,

@@ -313,7 +313,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// A value as it is stored; a large one is read, written and let go.
+    /// A value as it is stored; a large one is read, written and dropped.
     pub(super) fn stored(&self, stored: &Stored, out: &mut dyn Write) -> Result<(), Error> {
         let text = stored_text(self.store, stored)?;
         out.write_all(text.as_bytes())?;

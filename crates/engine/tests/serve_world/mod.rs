@@ -73,7 +73,7 @@ impl Drop for Working {
     }
 }
 
-/// Works for a key until there is a permit; then ends as it is told.
+/// Works for a key until there is a permit; then ends as its parameters say.
 struct Work(Arc<Floor>);
 
 impl Action for Work {
