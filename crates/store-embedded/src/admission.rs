@@ -1,5 +1,5 @@
 //! Which pending run begins next: walks over indexes that hold only runs that wait, in the
-//! order in which they begin, and only runs that were put aside.
+//! order in which they begin, and only runs that are parked.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use windlass_core::RunId;
@@ -127,12 +127,12 @@ impl Admission for EmbeddedStore {
     }
 }
 
-/// A run that was put aside is pending and not dead; the statements that change its status or
-/// `dead` reset `aside` too.
+/// A parked run is pending and not dead; the statements that change its status or `dead` reset
+/// `aside` too.
 const PARK: &str = "UPDATE run SET aside = 1 \
      WHERE run = ? AND status = 0 AND dead = 0 AND gate IS NOT NULL";
 
-/// The first run that is aside at a gate after a given one.
+/// The first run that is parked at a gate after a given one.
 const PARKED_GATE: &str = "SELECT tenant, gate FROM run INDEXED BY run_aside \
      WHERE aside = 1 AND gate > ? ORDER BY gate LIMIT 1";
 

@@ -333,7 +333,7 @@ fn with_tenant(sum: Sum, tenant: Option<&str>) -> Sum {
 }
 
 /// Workflows once had no tenant, but runs did: gives each tenant that has runs the workflows
-/// of these, so that the runs can be carried on and inspected. For `migrate`.
+/// of these, so that the runs can be recovered and inspected. For `migrate`.
 pub(crate) fn give_to_tenants(connection: &Connection) -> Result<(), Fault> {
     let mut statement = connection.prepare(
         "SELECT DISTINCT tenant, workflow FROM run \

@@ -1,4 +1,4 @@
-//! Dead letters, and the mark that keeps their runs from being carried on.
+//! Dead letters, and the mark that keeps processes from acquiring their runs.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
@@ -101,8 +101,8 @@ fn add_dead_letter(session: &mut Session<'_>, letter: &DeadLetter) -> Result<(),
     mark(session, letter.run, true)
 }
 
-/// Sets in a run's row whether it is dead. A dead run does not wait, so it is not aside
-/// either. A damaged row stays damaged: its run can become a dead letter all the same.
+/// Sets in a run's row whether it is dead. A dead run does not wait, so it is not parked either. A
+/// damaged row stays damaged: its run can become a dead letter all the same.
 fn mark(session: &mut Session<'_>, run: RunId, dead: bool) -> Result<(), Fault> {
     const SQL: &str = "UPDATE run SET dead = ?2, aside = 0, sum = coalesce(?3, sum) WHERE run = ?1";
     let row = log::row(session.connection, run).ok().flatten();

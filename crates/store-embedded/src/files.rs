@@ -111,7 +111,7 @@ fn execute(directory: &Path, durable: bool, file_job: FileJob, space: Option<&Sp
     };
     match done {
         Ok(()) => next.push_blocking(job),
-        // The writer must be told of a failed sync: the store accepts nothing after it.
+        // The writer must learn of a failed sync: the store accepts nothing after it.
         Err(error @ Error::Fatal(_)) => next.push_blocking(Box::new(Broken { job, error })),
         Err(error) => job.finish(Outcome::Undone(error)),
     }

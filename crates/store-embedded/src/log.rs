@@ -178,7 +178,7 @@ pub(crate) fn refuse_all(count: usize, error: &AppendError) -> Vec<Result<Append
     (0..count).map(|_| Err(error.clone())).collect()
 }
 
-/// What the callers of a writer that is gone are told: it may have written, or not.
+/// The answers to the callers of a writer that is gone: it may have written, or not.
 pub(crate) fn abandoned(count: usize) -> Vec<Result<Appended, AppendError>> {
     refuse_all(count, &unknown(stopped()))
 }
@@ -355,7 +355,7 @@ fn move_head(
     Ok(())
 }
 
-/// Updates head and row, every column of it. A run that does not wait to begin is not aside.
+/// Updates head and row, every column of it. A run that does not wait to begin is not parked.
 pub(crate) fn update_row(
     connection: &Connection,
     entry: &Entry,

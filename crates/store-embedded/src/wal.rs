@@ -63,8 +63,8 @@ pub(crate) struct Scan {
     pub(crate) committed: u64,
     /// The number of commits in them.
     pub(crate) commits: u64,
-    /// Frames after them that were written since the log was last reset: the tail of a
-    /// transaction that was never acknowledged, as far as can be told.
+    /// Frames after them that were written since the log was last reset: the tail of a transaction
+    /// that was never acknowledged, as far as the log shows.
     pub(crate) torn: u64,
 }
 

@@ -85,7 +85,7 @@ where
 /// The callback that gets the duration of each commit.
 pub(crate) type CommitCallback = Box<dyn Fn(Duration) + Send + Sync>;
 
-/// What a caller is told when the writer thread is gone.
+/// The answer to a caller when the writer thread is gone.
 pub(crate) fn stopped() -> Error {
     Error::Fatal("the writer has stopped".into())
 }
@@ -358,7 +358,7 @@ impl Writer {
         crash::during("in-commit");
         connection.prepare_cached("COMMIT")?.execute([])?;
         crash::point("after-commit");
-        // Before the answers: the mark covers everything that a caller is told of.
+        // Before the answers: the mark covers everything that the answers confirm.
         self.journal.acknowledge();
         Ok(())
     }

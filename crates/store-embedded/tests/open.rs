@@ -36,7 +36,7 @@ fn who_asked_is_told_of_every_commit() {
         count.fetch_add(1, Ordering::Relaxed);
     });
     extend(&store, some_run(), 5);
-    // The last commit is told after it was answered; closing waits for the writer.
+    // The observer hears of the last commit after it was answered; closing waits for the writer.
     drop(store);
     assert_eq!(told.load(Ordering::Relaxed), 5);
 }
@@ -90,7 +90,7 @@ fn values_that_a_kill_left_unfinished_are_removed_by_the_next_holder() {
     drop(next);
 }
 
-/// Runs this test binary as another process that holds the directory until told to stop.
+/// Runs this test binary as another process that holds the directory until asked to stop.
 #[test]
 fn another_process_holds_the_lock() {
     if let Some(directory) = std::env::var_os("WINDLASS_TEST_HOLD") {

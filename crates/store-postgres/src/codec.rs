@@ -53,7 +53,7 @@ pub(crate) fn plain(stored: &str) -> Box<str> {
     plain.into()
 }
 
-/// How an empty tenant is told from none.
+/// How an empty tenant differs from none.
 const EMPTY_TENANT: &str = "\u{2400}!";
 
 /// A tenant as it is stored: none is the empty text.

@@ -13,17 +13,17 @@ pub type GateCount = (Box<str>, u32);
 /// Which pending run begins next: decided among rows by an index, never by scanning a queue.
 /// The cost of a question does not depend on how many runs wait.
 ///
-/// A run waits to begin while its row is `Pending` and not dead. Whether it is put aside is
-/// known only to [`Admission`]; a run that is not pending, or is dead, is never aside.
+/// A run waits to begin while its row is `Pending` and not dead. Only [`Admission`] knows whether
+/// it is parked; a run that is not pending, or is dead, is never parked.
 pub trait Admission: Send + Sync + 'static {
-    /// The tenants that have runs which wait to begin and are not aside, by name, those
+    /// The tenants that have runs which wait to begin and are not parked, by name, those
     /// without a tenant first. A tenant with many such runs costs no more than one with one.
     fn waiting_tenants(
         &self,
         partitions: &Partitions,
     ) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>>;
 
-    /// Runs of a tenant that wait to begin and are not aside: highest priority first, then
+    /// Runs of a tenant that wait to begin and are not parked: highest priority first, then
     /// oldest.
     fn waiting(
         &self,
@@ -32,12 +32,12 @@ pub trait Admission: Send + Sync + 'static {
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 
-    /// Puts runs aside because their gate is full. If this is lost, the runs are only looked
+    /// Parks runs because their gate is full. If this is lost, the runs are only looked
     /// at once more, so it need not be durable on return. Runs that do not wait to begin, or
     /// have no gate, stay as they are.
     fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>>;
 
-    /// Runs that were put aside at a gate: highest priority first, then oldest.
+    /// Runs that are parked at a gate: highest priority first, then oldest.
     fn parked(
         &self,
         partitions: &Partitions,
@@ -45,12 +45,12 @@ pub trait Admission: Send + Sync + 'static {
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 
-    /// The gates where runs are aside, each once, with its tenant: what a process reads when
+    /// The gates where runs are parked, each once, with its tenant: what a process reads when
     /// it starts. A gate with many such runs costs no more than one with one.
     fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<TenantGate>, Error>>;
 
     /// Runs that have begun, have not ended and do not sleep, oldest first, after the given
-    /// one: the runs that a serving process carries on. Runs that wait to begin add no cost.
+    /// one: the runs that a serving process recovers. Runs that wait to begin add no cost.
     fn begun(
         &self,
         partitions: &Partitions,
@@ -65,6 +65,6 @@ pub trait Admission: Send + Sync + 'static {
     /// Active runs of a gate, at most `limit`: those that [`Self::gates`] counts.
     fn at_gate(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 
-    /// How many runs wait to begin, aside or not, counted up to `most`.
+    /// How many runs wait to begin, parked or not, counted up to `most`.
     fn depth(&self, most: u64) -> Pending<'_, Result<u64, Error>>;
 }

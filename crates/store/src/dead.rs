@@ -1,10 +1,10 @@
-//! Dead letters: runs that no process may carry on.
+//! Dead letters: runs that no process may acquire.
 
 use windlass_core::{Millis, RunId};
 
 use crate::{Error, Pending, TenantFilter};
 
-/// A run that is not carried on any more, and why.
+/// A run that no process may acquire any more, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     /// The run.
@@ -44,11 +44,11 @@ pub trait DeadLetters: Send + Sync + 'static {
     /// A run's letter.
     fn dead_letter(&self, run: RunId) -> Pending<'_, Result<Option<DeadLetter>, Error>>;
 
-    /// Removes a run's letter and lets the run be carried on again; `false` if it has none.
+    /// Removes a run's letter and lets processes acquire the run again; `false` if it has none.
     /// Durable on return.
     fn requeue(&self, run: RunId) -> Pending<'_, Result<bool, Error>>;
 
-    /// Removes a run's letter; the run stays dead and is never carried on. `false` if it
+    /// Removes a run's letter; the run stays dead and is never acquired. `false` if it
     /// has none. Durable on return.
     fn purge(&self, run: RunId) -> Pending<'_, Result<bool, Error>>;
 }

@@ -3,12 +3,12 @@
 //! Small traits, each with its conformance suite; a backend implements all of them
 //! ([`Backend`]). What runs rest on: records ([`Log`]), what reaches a run from outside
 //! ([`Inbox`]), values ([`Blobs`]). Relational: definitions ([`Catalogue`]), lists
-//! ([`Queries`]), the queue of pending runs ([`Admission`]), runs that were set aside
-//! ([`DeadLetters`]), who changed what ([`Audit`]), timed starts ([`Schedules`]), starts by
-//! signed requests ([`Hooks`]), sealed secrets ([`Secrets`]), expiry ([`Retention`]) and small
-//! records of processes ([`KeyValue`]). Between processes: partitions ([`Leases`]), places at gates
-//! ([`Places`]), wake-ups ([`Wakes`]) and the work queue ([`WorkQueue`]). Records and values are opaque
-//! bytes here: what they mean is the core's business, how they are kept is the backend's.
+//! ([`Queries`]), the queue of pending runs ([`Admission`]), runs that no process may acquire
+//! ([`DeadLetters`]), who changed what ([`Audit`]), timed starts ([`Schedules`]), starts by signed
+//! requests ([`Hooks`]), sealed secrets ([`Secrets`]), expiry ([`Retention`]) and small records of
+//! processes ([`KeyValue`]). Between processes: partitions ([`Leases`]), places at gates
+//! ([`Places`]), wake-ups ([`Wakes`]) and the work queue ([`WorkQueue`]). Records and values are
+//! opaque bytes here: what they mean is the core's business, how they are kept is the backend's.
 //!
 //! Every method is asynchronous. A backend answers a small read before it returns; callers
 //! without a runtime use [`block_on`] or [`Wait`].

@@ -169,8 +169,8 @@ pub trait WorkQueue: Send + Sync + 'static {
         term: LeaseTerm,
     ) -> Pending<'_, Result<Option<WorkLease>, Error>>;
 
-    /// Asks that attempts end: items that wait are removed, and the workers of the others are
-    /// told with their next renewal. After a crash in between: some of them were asked.
+    /// Asks that attempts end: items that wait are removed, and the workers of the others hear of
+    /// it with their next renewal. After a crash in between: some of them were asked.
     fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>>;
 
     /// Removes items whose attempts have ended otherwise, also from a worker that has one:

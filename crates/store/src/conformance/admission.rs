@@ -1,4 +1,4 @@
-//! Runs that wait to begin: their tenants, their order, and which are aside.
+//! Runs that wait to begin: their tenants, their order, and which are parked.
 
 use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};

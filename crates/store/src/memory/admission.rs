@@ -17,7 +17,7 @@ impl State {
         self.runs.values().filter_map(|run| run.row.as_ref())
     }
 
-    /// Rows of runs that wait to begin, with whether they are aside.
+    /// Rows of runs that wait to begin, with whether they are parked.
     fn pending<'a>(
         &'a self,
         partitions: &'a Partitions,

@@ -63,7 +63,7 @@ struct State {
     resource_keys: BTreeSet<ResourceKey>,
     workflows: BTreeMap<catalogue::WorkflowKey, catalogue::Workflow>,
     letters: BTreeMap<RunId, DeadLetter>,
-    /// Runs that were put aside.
+    /// Runs that wait at a full gate.
     parked: BTreeSet<RunId>,
     /// Entry n stands at n - 1.
     audit: Vec<AuditEntry>,
@@ -190,8 +190,7 @@ impl State {
         }
     }
 
-    /// Sets a run's row. A dead run stays dead, and only a run that waits to begin can be
-    /// aside.
+    /// Sets a run's row. A dead run stays dead, and only a run that waits to begin can be parked.
     fn set_row(&mut self, mut row: RunRow) {
         if row.status != RunStatus::Pending {
             self.parked.remove(&row.run);
