@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// One that never began is not told; nor is any, if that is the defect.
+    /// A child that never began gets no command; nor does any, if that is the defect.
     fn has_nothing_to_hear(&self, child: RunId, told: ParentCommand) -> bool {
         let ends = matches!(told, ParentCommand::Cancel | ParentCommand::TimeOut);
         let loses = ends && self.defect == Some(Defect::LoseChildCancel);

@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// The process does not hold the run any more and cannot say what is durable.
+    /// The process has released the run and cannot say what is durable.
     fn lost(&mut self, id: ProcessId, run: RunId) {
         self.counts.losses += 1;
         self.oracle.released(id, run);

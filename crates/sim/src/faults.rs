@@ -48,7 +48,7 @@ pub struct ActionFaults {
     pub skipped: u64,
     /// Take longer than a worker reports a start after.
     pub slow: u64,
-    /// End only when told to, or at their timeout.
+    /// End only when asked to, or at their timeout.
     pub hanging: u64,
     /// Have an output too large for the log.
     pub large: u64,
@@ -156,9 +156,9 @@ pub enum Defect {
     SwapEnds,
     /// A node is undone before its turn.
     UndoEarly,
-    /// A child that is told to end is not.
+    /// A child does not get its parent's command to end.
     LoseChildCancel,
-    /// Processes look at nothing that no wake-up told them of.
+    /// Processes look at nothing without a wake-up for it.
     RestOnWakeUps,
     /// A process that hands a partition over goes on appending to its runs.
     HandOverAppends,
@@ -168,7 +168,7 @@ pub enum Defect {
     LateCommitDenied,
     /// A command that comes again is carried out again.
     RepeatCommand,
-    /// A caller is told of success as soon as its command is offered to another process.
+    /// A caller is answered with success as soon as its command is offered to another process.
     AnswerOnOffer,
     /// A record neither consumes the offer that it carries out nor names its key.
     KeepOffer,

@@ -89,14 +89,14 @@ impl ShardHarness {
         self.handle(ShardInput::Start(Box::new(start)));
     }
 
-    /// Another process: everything but the log is gone, and the run is adopted.
+    /// Another process: everything but the log is gone, and it acquires the run.
     pub fn restart(&mut self, recover: bool) {
         self.shard = Shard::new(Options::default());
         self.in_flight.clear();
         self.acquire(recover);
     }
 
-    /// Adopts the run from its log.
+    /// Acquires the run from its log.
     pub fn acquire(&mut self, recover: bool) {
         let (run, head) = self.replay();
         let run = Box::new(run);
@@ -108,14 +108,14 @@ impl ShardHarness {
         self.handle(ShardInput::Acquire { run, head, mode });
     }
 
-    /// Another shard, or one that forgot the run in good order, takes it up from its log,
-    /// which says that it only waits.
+    /// Another shard, or one that released the run, acquires it from its log, which says that it
+    /// only waits.
     pub fn wake(&mut self, wrote_last: bool) {
         self.shard = Shard::new(Options::default());
         self.acquire_sleeper(wrote_last);
     }
 
-    /// The shard takes the run up from its log, which says that it only waits.
+    /// The shard acquires the run from its log, which says that it only waits.
     pub fn acquire_sleeper(&mut self, wrote_last: bool) {
         let (run, head) = self.replay();
         let mode = AcquireMode::of_sleeper(&run, wrote_last);
@@ -211,7 +211,7 @@ impl ShardHarness {
     /// The instance with this path now.
     ///
     /// # Panics
-    /// The shard does not hold the run, or the run has no such instance.
+    /// The shard does not have the run in memory, or the run has no such instance.
     pub fn instance(&self, path: &str) -> Instance {
         let run = self.shard.run(self.run).expect("the shard holds the run");
         run.resolve(path).expect("the run has the instance")

@@ -29,7 +29,7 @@ const FIRST: RunId = RunId::from_bytes([0; 16]);
 struct Tenure {
     /// Tenures are counted over all processes.
     number: u64,
-    /// How many of the run's records the process was told are durable.
+    /// How many of the run's records the store confirmed to the process as durable.
     answered: u64,
     /// With a worker, as far as the process knows.
     outstanding: BTreeMap<Instance, u32>,
@@ -104,7 +104,7 @@ impl Oracle {
         self.histories.iter().map(|(&run, history)| (run, history))
     }
 
-    /// A process begins to hold a run, with this many records behind it.
+    /// A process has acquired a run, with this many records behind it.
     pub fn held(&mut self, process: ProcessId, run: RunId, records: u64) {
         self.asked.insert(run);
         self.tenure_count += 1;
@@ -149,20 +149,20 @@ impl Oracle {
         self.commands.retain(|_, (owner, ..)| *owner != process);
     }
 
-    /// A process has let a run go without an end: no caller waits for its answers any more.
+    /// A process has released a run without an end: no caller waits for its answers any more.
     pub fn released(&mut self, process: ProcessId, run: RunId) {
         self.tenures.remove(&(process, run));
         self.commands
             .retain(|_, (owner, of, _)| (*owner, *of) != (process, run));
     }
 
-    /// The runs that a process holds.
+    /// The runs that a process has in memory.
     pub fn runs_of(&self, process: ProcessId) -> Vec<RunId> {
         let tenures = self.tenures.range((process, FIRST)..(process + 1, FIRST));
         tenures.map(|(&(_, run), _)| run).collect()
     }
 
-    /// A process has let a run go that only waits, until this time if it is known.
+    /// A process has released a run that only waits, until this time if it is known.
     pub fn asleep(&mut self, process: ProcessId, run: RunId, wake_at: Option<Millis>) {
         let verdict = match self.known(process, run) {
             _ if !self.strict => Ok(()),
@@ -283,7 +283,7 @@ impl Oracle {
         }
     }
 
-    /// The store told a process that a run's log has this many records.
+    /// The store confirmed to a process that a run's log has this many records.
     pub fn answered(&mut self, process: ProcessId, run: RunId, records: u64) {
         let durable = self.histories.get(&run).map_or(0, History::records);
         if records > durable {
@@ -296,7 +296,7 @@ impl Oracle {
         self.forget(run);
     }
 
-    /// A process exchanges the state of a run that it holds for one from the log.
+    /// A process exchanges the state of a run that it has in memory for one from the log.
     pub fn acquired(&mut self, process: ProcessId, run: RunId) {
         if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
             tenure.compared = None;
@@ -459,7 +459,7 @@ impl Oracle {
         self.commands.insert(id, (process, run, by));
     }
 
-    /// A caller is told that the outcome of its command is not known, or is gone itself.
+    /// A caller learns that the outcome of its command is not known, or is gone itself.
     pub fn gave_up(&mut self, id: CommandId) {
         self.commands.remove(&id);
     }

@@ -145,7 +145,7 @@ fn facts(run: &Run, node: Instance) -> Facts {
     (status, attempt, run.value(node), run.ancestry(node))
 }
 
-/// Whether an open node was let go with the change, and rightly.
+/// Whether the change cancelled an open node, and rightly.
 fn was_let_go(before: &Run, after: &Run, node: Instance) -> bool {
     let (status, attempt, value, ancestry) = facts(before, node);
     let is_open = matches!(status, NodeStatus::Running | NodeStatus::Waiting);
@@ -153,8 +153,8 @@ fn was_let_go(before: &Run, after: &Run, node: Instance) -> bool {
     is_open && facts(after, node) == let_go && is_needless(before, after, node)
 }
 
-/// Whether a node leads to a join that has enough without it, perhaps through others that
-/// were let go with it, and to nothing that waited for it.
+/// Whether a node leads to a join that has enough without it, perhaps through others that were
+/// cancelled with it, and to nothing that waited for it.
 fn is_needless(before: &Run, after: &Run, node: Instance) -> bool {
     let mut leads_to_join = false;
     for target in after.top_instances() {

@@ -1,4 +1,4 @@
-//! What actions do where that is told and not drawn: a user's definition is simulated
+//! What actions do where a script says so and it is not drawn: a user's definition is simulated
 //! with outcomes, delays and outputs by node. No action is called; each echoes its
 //! parameters unless its output is given.
 

@@ -152,7 +152,7 @@ impl World {
             let state = history.last().filter(|state| !state.status().is_final())?;
             let parent = state.queued().parent.as_ref()?.execution_id;
             let parent = self.oracle.history(parent)?.last()?;
-            // One that is undone, or was taken up again by hand, goes on by itself.
+            // A child that is undone, or that an operator reattempted, goes on by itself.
             let own = history.was_reattempted() || state.undo().is_some();
             (parent.status().is_final() && !own).then_some(run)
         })

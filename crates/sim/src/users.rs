@@ -28,9 +28,8 @@ pub(crate) fn actor(number: CommandId) -> Actor {
 }
 
 impl World {
-    /// The owner carries on runs that no process carries, and knows when to wake those that
-    /// sleep. A paused run may stay a row; a run that waits for its child is told of the
-    /// child's end.
+    /// The owner recovers runs that no process executes, and knows when to wake those that sleep. A
+    /// paused run may stay a row; a run that waits for its child is notified of the child's end.
     pub(crate) fn scan(&mut self) {
         if self.cluster.is_some() {
             return;
@@ -74,7 +73,7 @@ impl World {
     }
 
     /// A run of this process sleeps until a time; or something may have to be woken at once.
-    /// Without leases the process that took the others' place is told, whichever wrote it.
+    /// Without leases the process that took the others' place gets the time, whichever wrote it.
     pub(crate) fn wake_at(&mut self, id: ProcessId, at: Millis) {
         let id = match self.cluster {
             Some(_) => id,
@@ -101,7 +100,7 @@ impl World {
         Some(state)
     }
 
-    /// Makes sure that a process holds a run and, if asked, carries it on.
+    /// Makes sure that a process has a run in memory and, if asked, executes it.
     pub(crate) fn acquire(&mut self, id: ProcessId, run: RunId, mode: AcquireMode) {
         let Some(process) = self.processes.get(&id) else {
             return;
@@ -175,7 +174,7 @@ impl World {
         self.send(id, run, number, input);
     }
 
-    /// A newer version is published: runs that follow it are told.
+    /// A newer version is published: runs that follow it get the command to do so.
     pub(crate) fn publish(&mut self, workflow: &str) {
         let newest = self.published.entry(workflow.into()).or_default();
         *newest = (*newest + 1).min(self.catalogue.versions(workflow));

@@ -1,5 +1,5 @@
 //! What actions do in a simulated world, drawn when they are started: how they end, how
-//! long they take, and whether they listen when they are told to stop.
+//! long they take, and whether they listen when they are asked to stop.
 
 use windlass_core::event::ResourceLink;
 use windlass_core::run::{Dispatch, Failure, Outcome, Report};
@@ -16,7 +16,7 @@ pub struct PlannedExecution {
     pub takes: u64,
     /// How it ends by itself.
     pub outcome: Outcome,
-    /// After how long it ends when told to stop, if it listens.
+    /// After how long it ends when asked to stop, if it listens.
     pub stops_after: Option<u64>,
     /// The parameters as rendered, where they were.
     pub parameters: Option<Payload>,
@@ -74,7 +74,7 @@ fn output(random: &mut Random, actions: &ActionFaults, dispatch: &Dispatch) -> P
     }
 }
 
-/// What an action that stopped because it was told to says.
+/// What an action reports that stopped because it was asked to.
 pub fn stopped(random: &mut Random) -> Outcome {
     if random.chance(50) {
         return Outcome::Stopped;

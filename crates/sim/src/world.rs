@@ -85,7 +85,7 @@ pub struct WorldCounts {
     pub reloads: u64,
     /// Child runs that were started.
     pub children: u64,
-    /// How often a run was let go to sleep.
+    /// How often a run was released to sleep.
     pub sleeps: u64,
     /// How often the world had to help a run that waited for a person.
     pub nudges: u64,
@@ -111,7 +111,7 @@ pub struct WorldCounts {
     pub lost_rings: u64,
     /// Commands that were offered to another process.
     pub offers: u64,
-    /// Those whose caller was told of success, of a refusal, and of no answer.
+    /// Those whose caller got success, a refusal, and no answer.
     pub offers_taken: u64,
     /// See `offers_taken`.
     pub offers_refused: u64,
@@ -173,7 +173,7 @@ pub(crate) enum Event {
         append_id: u64,
         result: Box<Result<Appended, AppendError>>,
     },
-    /// An execution ends by itself, or because it was told to.
+    /// An execution ends by itself, or because it was asked to.
     Ends {
         execution: u64,
         stopped: bool,
@@ -225,7 +225,7 @@ pub(crate) enum Event {
         lives: u64,
     },
     Die(ProcessId),
-    /// The owner looks for runs that no process carries on.
+    /// The owner looks for runs that no process executes.
     Scan,
     /// Nothing goes wrong any more.
     Calm,
@@ -266,7 +266,7 @@ pub(crate) struct Setup {
     pub(crate) horizon: u64,
     pub(crate) faults: Faults,
     pub(crate) workload: Workload,
-    /// What actions do, where that is told and not drawn.
+    /// What actions do, where a script says so and it is not drawn.
     pub(crate) script: Option<Arc<BehaviourScript>>,
     /// The most steps before the world is given up.
     pub(crate) max_steps: u64,

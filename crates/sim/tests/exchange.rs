@@ -76,8 +76,8 @@ fn what_leads_to_no_join_may_not_be_let_go() {
     assert!(verdict.is_err_and(|reason| reason.starts_with("a was")));
 }
 
-/// Everything that is open becomes Cancelled. The end is not durable yet, so that the
-/// shard still holds the run.
+/// Everything that is open becomes Cancelled. The end is not durable yet, so that the shard still
+/// has the run in memory.
 fn stop(harness: &mut ShardHarness) {
     harness.command(RunCommand::Cancel { compensate: false });
     harness.settle();

@@ -284,7 +284,7 @@ fn what_is_ready_goes_in_the_order_of_a_newer_version() {
     harness.start(Begin::Now);
     harness.settle();
     assert_eq!(harness.effects(), ["accepted", "dispatch l#1"]);
-    // `l` is let go, `b` is ready as well and stands where `a` stood.
+    // `l` is cancelled, `b` is ready as well and stands where `a` stood.
     let text = sequential(&format!("{},{}", node("a"), node("b")));
     let plan = windlass_sim::workload::plan(&text);
     let definition = windlass_core::Digest::of(text.as_bytes());
@@ -356,7 +356,7 @@ fn a_run_that_sleeps_for_its_child_is_looked_at_after_a_restart() {
 #[test]
 fn a_run_that_sleeps_is_wanted_when_its_child_could_not_be_started() {
     let mut harness = started(r#"{"id":"c","subworkflow":{"workflowId":"other","input":{}}}"#);
-    // Children often end soon: only after a while is the run let go.
+    // Children often end soon: only after a while is the run released.
     assert!(harness.shard.holds(harness.run));
     harness.pass(1000);
     assert!(!harness.shard.holds(harness.run));

@@ -144,15 +144,15 @@ fn an_attempt_that_waits_keeps_its_number_when_the_run_is_taken_over() {
     assert_eq!(violation, None);
 }
 
-/// The process knew how the second attempt had ended, could not store it, and took the run
-/// up again as if it had only slept.
+/// The process knew how the second attempt had ended, could not store it, and acquired the run
+/// again as if it had only slept.
 #[test]
 fn an_attempt_whose_end_could_not_be_stored_keeps_its_number() {
     let violation = run_seed(48_116, of(WorkloadKind::Plain)).violation;
     assert_eq!(violation, None);
 }
 
-/// A graph was imported with a join that had enough at once: open work was let go.
+/// A graph was imported with a join that had enough at once: open work was cancelled.
 #[test]
 fn an_imported_join_lets_go_what_it_has_enough_without() {
     let violation = run_seed(35_820, of(WorkloadKind::Structured)).violation;

@@ -75,7 +75,7 @@ fn of_fixture(source: &str, case: &str) -> RecordedHistory {
         script.command(&step.command);
     }
     let harness = script.harness;
-    // Runs of the first rules ended before records told of checkpoints.
+    // Runs of the first rules ended before records named checkpoints.
     let version = match harness.run.queued().rules {
         1 => 1,
         _ => RECORD_VERSION,

@@ -79,8 +79,8 @@ impl World {
         Some(ends.collect())
     }
 
-    /// Whether a run waits where no person has a part in it, so that nothing but the owners
-    /// can carry it on: they must have found it by themselves.
+    /// Whether a run waits where no person has a part in it, so that only the owners can continue
+    /// it: they must have found it by themselves.
     pub(crate) fn waits_for_ever(&mut self) -> bool {
         if !self.cluster.as_ref().is_some_and(|it| it.determinate) {
             return false;

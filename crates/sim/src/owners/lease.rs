@@ -1,6 +1,6 @@
-//! The leases of a world: what `Ownership` wants done is carried out on the real store in
-//! memory, takes time, fails, or loses its answer. What the backend says is held is compared
-//! with what processes do.
+//! The leases of a world: calls that `Ownership` decides are made on the real store in memory, and
+//! each takes time, fails, or loses its answer. What the backend says is held is compared with what
+//! processes do.
 
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::supervisor::{OwnershipEffect, OwnershipInput};

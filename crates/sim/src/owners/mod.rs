@@ -80,7 +80,7 @@ struct Owner {
     kept: BTreeSet<Partition>,
     tick_at: Option<Millis>,
     due_at: Option<Millis>,
-    /// Runs that were told of a newer version.
+    /// Runs that got the command to follow a newer version.
     healed: BTreeSet<(RunId, u32)>,
 }
 
@@ -372,7 +372,7 @@ impl World {
         }
     }
 
-    /// A run was accepted by a process that does not carry it on.
+    /// A process accepted a run that it does not execute.
     pub(crate) fn ring_start(&mut self, id: ProcessId, run: RunId) {
         let Some(cluster) = &self.cluster else {
             return;
