@@ -1,6 +1,6 @@
 //! `cargo xtask queue`: a million runs that wait. They are taken in over HTTP by a real server
 //! that begins none of them; then its memory, its lists and its restart are looked at. Nothing is
-//! asserted: the figures are a matter of the machine, and are told with their targets.
+//! asserted: the figures depend on the machine, and are printed with their targets.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -11,7 +11,7 @@ use crate::metrics::{HttpExchange, Metrics, Now};
 use crate::observer::Watcher;
 use crate::traces::{Exporter, TraceOptions};
 
-/// How many values of a label have a series of their own, unless told otherwise.
+/// How many values of a label have a series of their own, by default.
 const LABEL_LIMIT: usize = 200;
 
 /// What is logged, traced and counted, and where it goes.

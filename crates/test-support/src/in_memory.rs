@@ -123,7 +123,7 @@ impl World {
         rows.iter().map(|row| row.run).collect()
     }
 
-    /// Waits until the engine holds no run.
+    /// Waits until the engine has no run in memory.
     pub async fn until_idle(&self) {
         while self.engine.held().await > 0 {
             tokio::task::yield_now().await;

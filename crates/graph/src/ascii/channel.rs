@@ -60,7 +60,7 @@ impl Net {
 }
 
 impl Channel {
-    /// The lines that leave a layer, or nothing if they cannot be told apart.
+    /// The lines that leave a layer, or nothing if a reader could not distinguish them.
     pub(super) fn route(picture: &Picture<'_>, layer: usize) -> Option<Self> {
         let mut nets = nets(picture, layer);
         spread(picture, &mut nets, false)?;

@@ -99,7 +99,7 @@ async fn play(world: &World, played: &Played, turn: usize, at: &watch::Sender<St
     run
 }
 
-/// What an attempt is told: `succeed [JSON]`, `fail CODE [retriable]`, `skip`.
+/// How an attempt must end: `succeed [JSON]`, `fail CODE [retriable]`, `skip`.
 fn word(words: &str) -> Word {
     let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
     match (verb, rest.split_once(' ')) {

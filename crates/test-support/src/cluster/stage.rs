@@ -36,7 +36,7 @@ struct State {
     /// Attempts that wait, and how many processes carry them out.
     open: BTreeMap<StagedAttempt, usize>,
     words: BTreeMap<StagedAttempt, Word>,
-    /// Nodes, by workflow, that go on until they have their word, though they are told to stop.
+    /// Nodes, by workflow, that go on until they have their word, though they are asked to stop.
     expected: BTreeSet<(String, String)>,
     /// The processes in which attempts were carried out.
     processes: BTreeSet<usize>,
@@ -70,7 +70,7 @@ impl Stage {
         }
     }
 
-    /// A node of a workflow goes on until it has its word, though it is told to stop.
+    /// A node of a workflow goes on until it has its word, though it is asked to stop.
     pub fn expect(&self, workflow: &str, node: &str) {
         let node = (workflow.to_owned(), node.to_owned());
         self.state().expected.insert(node);

@@ -61,7 +61,7 @@ pub struct Harness {
     pub asked: BTreeMap<String, Vec<String>>,
     /// Looks at the run after each event.
     pub watch: Option<fn(&Run, &Event)>,
-    /// Whether iterations are buried when they end.
+    /// Whether `freed` gets an entry when an iteration ends.
     pub buries: bool,
     /// Iterations that ended, by their paths, each with the run at that moment: the next
     /// event may free them.
