@@ -30,9 +30,9 @@ use crate::written;
 /// Writes a consistent copy of everything that is stored into a new file.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<(), windlass_store::Error> + Send + Sync>;
 
-/// The process behind the routes, which is told of runs that go on because of a request. A
-/// server carries on every run by itself and needs none; a process that exits when its own run
-/// has ended must know which other runs to wait for.
+/// The process behind the routes, which is notified of runs that go on because of a request. A
+/// server executes every run by itself and needs none; a process that exits when its own run has
+/// ended must know which other runs to wait for.
 pub trait Host: Send + Sync {
     /// A request started this run, or found it started: it goes on here.
     fn started(&self, run: RunId) -> BoxFuture<'_, Result<(), Failure>>;
@@ -151,8 +151,8 @@ impl App {
         }
     }
 
-    /// Takes up jobs over many runs that were acknowledged before and have not ended; says
-    /// how many. It must be called inside a tokio runtime, once.
+    /// Resumes jobs over many runs that were acknowledged before and have not ended; returns how
+    /// many. It must be called inside a tokio runtime, once.
     ///
     /// # Errors
     /// The store failed.

@@ -169,7 +169,7 @@ pub(crate) fn together(lists: &[&[Code]]) -> Vec<Code> {
     codes
 }
 
-/// How a kind of failure is told.
+/// How a kind of failure is answered.
 enum FailureForm {
     /// With a declared code.
     Coded(Code),
@@ -179,7 +179,7 @@ enum FailureForm {
     Broken,
 }
 
-/// How each kind of failure of the service is told over HTTP.
+/// How each kind of failure of the service is answered over HTTP.
 fn told(kind: FailureKind) -> FailureForm {
     use FailureForm::{Broken, Coded, Plain};
     match kind {

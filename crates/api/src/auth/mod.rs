@@ -140,7 +140,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
     Ok(token.trim())
 }
 
-/// RFC 6750, section 3: a request without a token is told the scheme only.
+/// RFC 6750, section 3: the answer to a request without a token names the scheme only.
 fn refusal(reason: &'static str) -> ApiError {
     let challenge = if reason == NO_TOKEN {
         HeaderValue::from_static("Bearer realm=\"windlass\"")

@@ -121,7 +121,7 @@ async fn list(
     Ok(Json(page))
 }
 
-/// How many runs of one prefix are told apart.
+/// How many runs are read for one prefix.
 const SAME_PREFIX: usize = 100;
 
 /// How many prefixes can be asked for together.

@@ -16,7 +16,7 @@ pub(super) enum Written<B> {
     Rebuild,
 }
 
-/// Takes up the jobs that were acknowledged and have not ended; says how many.
+/// Resumes the jobs that were acknowledged and have not ended; returns how many.
 pub(crate) async fn resume(app: &App) -> Result<usize, Error> {
     let unfinished = app.jobs().restore(app.engine().store()).await?;
     let count = unfinished.len();

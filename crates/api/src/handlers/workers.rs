@@ -51,8 +51,8 @@ const META_BYTES: usize = 64 * 1024;
 const MESSAGE_BYTES: usize = 64 * 1024;
 const DETAILS_BYTES: usize = 1024 * 1024;
 
-/// The largest body with an output in it. It has room for an output past its limit: that
-/// fails the node by name, and the worker need not be told twice.
+/// The largest body with an output in it. It has room for an output past its limit: that fails the
+/// node with its own code, and the worker needs no second answer.
 pub(super) fn output_bytes(limits: &windlass_engine::Limits) -> u64 {
     2 * limits.values.output_bytes as u64 + WORDS_BYTES
 }

@@ -139,7 +139,8 @@ where
     tokio::select! {
         _ = connection.as_mut() => {}
         () = activity.expired() => {
-            // An idle client is told that the connection closes; one that is too slow is not.
+            // An idle client gets a notice that the connection closes; one that is too slow does
+            // not.
             if activity.is_idle() {
                 connection.as_mut().graceful_shutdown();
                 let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
