@@ -19,8 +19,8 @@ use crate::session::Session;
 /// Failed nodes beyond this many are counted.
 const SHOWN: usize = 10;
 
-/// Prints a run as it stands. In the answer to a request, `existing` says whether an
-/// earlier one had started it; people were told before.
+/// Prints a run as it stands. In the answer to a request, `existing` says whether an earlier one
+/// had started it; the text for people came before.
 pub(crate) fn print(
     session: &Session,
     plans: &Plans,

@@ -22,7 +22,7 @@ pub(crate) struct WaitOptions {
     pub(crate) quiet: bool,
     /// Wait no longer than until then.
     pub(crate) until: Option<Instant>,
-    /// Carry the run on here if no other process does.
+    /// Recover the run in this process if no other executes it.
     pub(crate) recover: bool,
     /// In the answer to a request: whether an earlier one had started the run.
     pub(crate) existing: Option<bool>,
@@ -85,7 +85,7 @@ pub(crate) fn follow(
     }
 }
 
-/// Carries a run on in this process, from where it stands.
+/// Recovers a run in this process, and follows it to its end.
 pub(crate) async fn local(
     host: &LocalEngine,
     session: &Session,
@@ -118,14 +118,14 @@ pub(crate) async fn show(
     Ok(progress)
 }
 
-/// The failure of a command that would wait for a run that no process carries on.
+/// The failure of a command that would wait for a run that no process executes.
 pub(crate) fn nobody(run: RunId, status: RunStatus) -> Failure {
     let message = format!("no process carries run {run} on; it is {status}");
     Failure::new(Exit::TimedOut, "RUN_NOT_CARRIED", message)
         .hint(format!("`windlass resume {run}` carries it on"))
 }
 
-/// Refuses to carry on what has ended, with what to do instead.
+/// Refuses to continue a run that has ended, and says what to do instead.
 pub(crate) fn refuse_ended(run: RunId, status: RunStatus) -> Result<(), Failure> {
     if status.is_final() {
         return Err(command::ended(run, status).into());

@@ -1,5 +1,5 @@
-//! Carrying runs on in this process: an engine on the data directory it holds, with
-//! signals, progress, and a socket for other processes.
+//! Executes runs in this process: an engine on the data directory it holds, with signals, progress,
+//! and a socket for other processes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ const SHORT: Duration = Duration::from_millis(100);
 /// How long actions that do not notice the end may hold it up.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// How long children that were let go may take to stop: their grace, and a little.
+/// How long cancelled children may take to stop: their grace, and a little.
 const STOPPING: Duration = Duration::from_secs(12);
 
 /// Between two looks at a child that stops.
@@ -232,15 +232,15 @@ impl LocalEngine {
         }
     }
 
-    /// Waits until the children of an ended run have ended: they have been told to stop, and
-    /// after this process exits no other would carry them to their end.
+    /// Waits until the children of an ended run have ended: they have been asked to stop, and after
+    /// this process exits no other would bring them to their end.
     async fn children_stop(&self, run: RunId) {
         let stopping = async {
             self.engine.child_jobs_idle().await;
             let mut parents = vec![run];
             while let Some(parent) = parents.pop() {
                 while let Some(child) = self.open_child(parent).await {
-                    // One that sleeps has to be woken first, to be told.
+                    // A child that sleeps must be woken first, to get the command.
                     let _ = self.engine.wait(child).await;
                     tokio::time::sleep(A_MOMENT).await;
                     if !parents.contains(&child) {
@@ -298,7 +298,7 @@ impl LocalEngine {
         }
     }
 
-    /// Carries on the runs that wait for the end of this one, beside it.
+    /// Recovers the runs that wait for the end of this one, beside it.
     pub(crate) async fn recover_parents(
         &self,
         session: &Session,
@@ -318,7 +318,7 @@ impl LocalEngine {
         Ok(())
     }
 
-    /// Carries a run on beside the process's own.
+    /// Counts a run as active beside the process's own, until it does not go on here.
     pub(crate) fn watch_over(&self, run: RunId) {
         self.event_fanout.add_other(run);
         let host = self.clone();
@@ -329,8 +329,8 @@ impl LocalEngine {
         });
     }
 
-    /// Looks for runs that no process carries: queued ones are carried on in the background,
-    /// the number of the others is printed.
+    /// Looks for runs that no process executes: queued ones begin in the background, the number of
+    /// the others is printed.
     pub(crate) fn look_around(&self, session: &Session, own: Option<RunId>) {
         let (host, store) = (self.clone(), session.store.clone());
         let output = session.settings.output;

@@ -47,7 +47,7 @@ pub(crate) fn keys(settings: &Settings) -> Result<Arc<SecretKeys>, Failure> {
     Ok(Arc::new(keys))
 }
 
-/// The secrets of runs that this process carries on.
+/// The secrets of runs that this process executes.
 pub(crate) fn source(session: &Session, keys: &Arc<SecretKeys>) -> Arc<dyn SecretSource> {
     let store: Arc<dyn Backend> = Arc::clone(&session.store);
     let rest = Arc::new(EnvironmentSecrets);

@@ -500,7 +500,7 @@ fn children_follow_their_parent() {
         .run(&["resume", "@last:parent", "-q", "--wait", "0.5"])
         .expect(7);
     assert_eq!(child()["status"], "Running");
-    // The process that carries the child on also carries on the runs that wait for it.
+    // The process that executes the child also recovers the runs that wait for it.
     world
         .run(&["signal", &id, "decision", r#"{"ok":true}"#, "-q"])
         .expect(0);

@@ -85,7 +85,7 @@ const SCENARIOS: &[Scenario] = &[
         name: "a reattempt",
         before: &[FAILED, &["resume", "@last"]],
         struck: &["reattempt", "@last"],
-        // Refused where it had been recorded; then the run only has to be carried on.
+        // Refused where it had been recorded; then the run only has to be resumed.
         after: &[
             (&["reattempt", "@last"], &[0, 6]),
             (&["resume", "@last"], &[0, 6]),

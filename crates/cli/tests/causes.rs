@@ -1,5 +1,5 @@
-//! Why a run failed, as people and programs are told: a failure in a child of a child inside
-//! a loop is named on the first line, wherever a run is shown.
+//! Why a run failed, as the output for people and programs says: a failure in a child of a child
+//! inside a loop is named on the first line, wherever a run is shown.
 
 use serde_json::{Value, json};
 use windlass_test_support::process::{Ended, World};

@@ -149,8 +149,8 @@ fn onboarding_takes_its_failure_route() {
     assert_eq!(text, "Onboarding failed at get-project-item.");
 }
 
-/// Kills the process when the service has made the thing and has not answered, and carries the
-/// run on in another.
+/// Kills the process when the service has made the thing and has not answered, and recovers the run
+/// in another.
 #[track_caller]
 fn killed_after_making(
     world: &World,

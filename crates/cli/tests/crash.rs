@@ -50,7 +50,7 @@ const DURING: &[(&str, u64, &[u32])] = &[
     ("after-blob-write", 1, &[200]),
 ];
 
-/// What strikes while the run is carried on after the first kill, and after the second.
+/// What strikes while the run is recovered after the first kill, and after the second.
 const AFTERWARDS: &[&[Kill]] = &[
     &[Kill::At("before-recovery", 1), Kill::At("in-recovery", 1)],
     &[Kill::At("in-recovery", 1), Kill::At("after-commit", 1)],
@@ -280,7 +280,7 @@ fn play(kills: &[Kill]) -> Result<Vec<Kill>> {
     }
     let run = world.only_run()?;
     if !run.is_some_and(|run| run.has_ended()) {
-        // Asking again with the same request id is another way to carry a run on.
+        // Asking again with the same request id is another way to continue a run.
         let ended = if died.len() % 2 == 0 {
             world.go_on(None)?
         } else {

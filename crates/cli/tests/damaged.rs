@@ -84,7 +84,7 @@ fn a_damaged_row_of_a_run_is_made_anew_and_the_run_goes_on() {
         client.wait_for(run, "NodeWaiting");
     }
     server.kill();
-    // As a row that is awake, so that the next to serve carries it on at once.
+    // As a row that is awake, so that the next server recovers it at once.
     let id = run.replace('-', "");
     change(
         &world,

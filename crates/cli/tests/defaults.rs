@@ -79,7 +79,7 @@ fn a_run_keeps_the_defaults_that_it_started_with() {
     let world = world();
     let variables = [("WINDLASS_DEFAULTS_RETRY", RETRY)];
     run_with(&world, &["run", "later.json", "--detach"], &variables).expect(0);
-    // The process that sends the signal carries the run on, without the setting.
+    // The process that sends the signal executes the run, without the setting.
     world.run(&["signal", "@last", "go"]);
     assert_eq!(last(&world).0, "Succeeded");
     world.run(&["run", "later.json", "--detach"]).expect(0);

@@ -54,7 +54,7 @@ fn a_full_disk_is_told_by_the_probe_and_ends_by_itself() {
         .expect(200);
     limit(&server, "unlimited");
     client.until("/health/ready", |status, _| status == 200);
-    // Runs that were interrupted are carried on without a restart.
+    // Interrupted runs are recovered without a restart.
     for run in &before {
         let path = format!("/api/v1/executions/{run}");
         client.until(&path, |_, body| body["status"] == "Succeeded");

@@ -205,7 +205,7 @@ fn a_run_is_shown_as_it_was_after_each_event() {
     seen.extend([shown(&client, &place)]);
     assert_eq!(seen.len(), 4, "{:?}", seen.keys());
     same_afterwards(&client, &place, &seen);
-    // After each event, each node that is told of stands as its last event says.
+    // After each event, each node that an event named stands as its last event says.
     let events = get(&client, &format!("{place}/events?limit=10000"));
     let events = events["items"].as_array().expect("events");
     for event in events {

@@ -125,7 +125,7 @@ fn looking_prints_the_same() {
             false => assert_eq!(remote.stdout, local.stdout, "{command:?}"),
         }
         assert_eq!(remote.code, local.code, "{command:?}\n{}", remote.stderr);
-        // The line about the process that carries the run on differs.
+        // The line about the process that executes the run differs.
         if !command.contains(&waiting.as_str()) {
             assert_eq!(steady(&remote.stderr), steady(&local.stderr), "{command:?}");
         }

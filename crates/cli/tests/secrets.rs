@@ -225,7 +225,7 @@ fn tenants_set_their_own_over_http_and_nothing_comes_out() {
         .refused(404, "SECRET_NOT_FOUND");
     acme.delete("/api/v1/secrets?name=B")
         .refused(404, "SECRET_NOT_FOUND");
-    // What is wrong is told without repeating it.
+    // The error says what is wrong without repeating the value.
     for bad in [
         json!({ "name": "A", "value": [VALUE] }),
         json!({ "name": "A", "value": { VALUE: 1 } }),

@@ -260,7 +260,7 @@ fn many_runs_are_acted_on_by_a_job() {
         assert_eq!(client.ended(run)["status"], "Succeeded");
     }
     assert_eq!(status(&client, &runs[5]), "Running");
-    // Two of them have no such node; that is told, each by its name.
+    // Two of them have no such node; the answer names each of them.
     let body = json!({ "action": "skip", "node": "gone", "filter": { "label": ["batch=b"] } });
     let told = job(&body);
     assert_eq!(

@@ -90,7 +90,7 @@ fn a_report_larger_than_a_body_may_be_ends_the_attempt() {
     let shown = client.ended(&run);
     assert_eq!(shown["nodes"]["a"]["error"]["code"], "BUSY");
 
-    // Without the lease at hand, the worker is told what to do, and can do it.
+    // Without the lease at hand, the answer says what the worker must do, and it can do it.
     let (run, task, path) = handed(&client, "complete");
     let lease = &task["lease"];
     let text = format!(r#"{{"output":"{huge}","lease":{lease}}}"#);

@@ -1,6 +1,6 @@
 //! What a worker has survives the server: `kill -9` and a restart between hand-out and report.
-//! The lease that was given last counts, a worker that lives keeps its task, and one that was
-//! told to stop hears of it again.
+//! The lease that was given last counts, a worker that lives keeps its task, and one that was asked
+//! to stop hears of it again.
 
 #![cfg(unix)]
 

@@ -114,7 +114,7 @@ async fn ended(connection: &mut Connection, id: &str) -> Result<(), Failure> {
     }
 }
 
-/// Asks for `/health/live` until it is told to stop, and gives the times of the answers.
+/// Asks for `/health/live` until it is asked to stop, and returns the times of the answers.
 fn probe(
     address: std::net::SocketAddr,
     stop: Arc<AtomicBool>,

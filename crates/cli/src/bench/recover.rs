@@ -1,5 +1,5 @@
-//! How soon a run that has gone round often is taken up again: the process that carries
-//! it is killed, and another begins.
+//! How soon a run with many iterations is recovered: the process that executes it is killed, and
+//! another begins.
 
 use std::path::Path;
 use std::process::{Child, Command};

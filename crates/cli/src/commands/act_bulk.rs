@@ -21,7 +21,7 @@ use crate::output::Output;
 use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
 
-/// How many runs are carried on at once: a bound on memory, not on their number.
+/// How many runs are executed at once: a bound on memory, not on their number.
 pub(super) const AT_ONCE: usize = 64;
 
 /// How many runs are read from the list together.

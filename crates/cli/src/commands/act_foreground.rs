@@ -102,7 +102,7 @@ enum Done {
     Followed(RunId),
 }
 
-/// Does it here, and carries the run on, and those that wait for its end.
+/// Executes the command in this process, then the run and those that wait for its end.
 async fn local(
     host: &LocalEngine,
     session: &Session,

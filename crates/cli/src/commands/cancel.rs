@@ -1,4 +1,4 @@
-//! `windlass cancel`: a run ends; what runs is told to stop.
+//! `windlass cancel`: a run ends; running work is asked to stop.
 
 use crate::args::Cancel;
 use crate::command::{RunCommand, request};

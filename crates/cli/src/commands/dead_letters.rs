@@ -1,4 +1,4 @@
-//! `windlass dead-letters`: runs that the engine could not carry on.
+//! `windlass dead-letters`: runs that the engine must not acquire.
 
 use serde_json::{Value, json};
 use windlass_core::RunId;

@@ -238,7 +238,7 @@ fn check_health(health: &Health, findings: &mut Findings) {
     }
 }
 
-/// Runs that no process carries on, and runs from the future.
+/// Runs that no process executes, and runs from the future.
 fn check_unfinished(store: &EmbeddedStore, findings: &mut Findings) {
     const LOOKED_AT: usize = 100;
     if let Ok(rows) = store.unfinished(None, LOOKED_AT).wait()

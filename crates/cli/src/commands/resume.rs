@@ -1,4 +1,4 @@
-//! `windlass resume`: an interrupted or paused run is carried on in the foreground.
+//! `windlass resume`: continues an interrupted or paused run in the foreground.
 
 use crate::args::Resume;
 use crate::command::{RunCommand, request};
@@ -7,7 +7,7 @@ use crate::commands::act_foreground;
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
-/// Carries a run on.
+/// Resumes the target here, or asks the server or process that has it.
 pub(crate) fn run(settings: &Settings, arguments: &Resume) -> Result<Exit, Failure> {
     let options = arguments.foreground.options()?;
     let act = &arguments.act;

@@ -102,7 +102,7 @@ fn submit(
     arguments: &Run,
     request: &mut Launch,
 ) -> Result<Started, Failure> {
-    // The process that holds the data directory has one setting for all that it carries on.
+    // The process that holds the data directory has one setting for all runs that it executes.
     if arguments.max_parallel.is_some() && server.holder().is_none() {
         let message = "--max-parallel is for this process; a server has its own setting";
         return Err(Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
@@ -180,7 +180,7 @@ async fn local(
     host.to_the_end(session, run, &progress, options).await
 }
 
-/// Queues the run; the next process that holds the data directory carries it on.
+/// Queues the run; the next process that holds the data directory executes it.
 async fn queue(host: &LocalEngine, session: &Session, request: Launch) -> Result<Exit, Failure> {
     print_queued(session, start(host, request).await?, false)
 }

@@ -1,4 +1,4 @@
-//! `windlass watch`: follows a run that another process carries on.
+//! `windlass watch`: follows a run that another process executes.
 
 use crate::args::Watch;
 use crate::ending;

@@ -19,7 +19,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Why) -> Result<Exit, Failure>
     let id = session.find_run(&arguments.run)?;
     let mut why = why(&session, id, arguments.node.as_deref())?;
     if matches!(why.status, RunStatus::Pending | RunStatus::Running) {
-        // Only the process that carries the run on knows the order of admission and which
+        // Only the process that executes the run knows the order of admission and which
         // workers poll.
         if let Some(server) = &settings.server {
             remote::ask_why(server, &mut why)?;

@@ -29,7 +29,7 @@ pub(super) fn frame(model: &Model, terminal: Terminal, now: Instant) -> Vec<Stri
     // One line may say how many more there are, and the cursor needs one.
     let limit = lines.len() + terminal.height.saturating_sub(5).clamp(1, 12);
     lines.extend(loops(model, limit - lines.len()));
-    // What waits is told as well, where there is room for both.
+    // Waiting nodes are shown as well, where there is room for both.
     let room = limit - lines.len();
     let reserved = model.waits.len().min(room.div_ceil(3));
     lines.extend(running(model, room - reserved, now));

@@ -255,7 +255,7 @@ impl Model {
         (!ran.begun_before).then_some(ran.since)
     }
 
-    /// An attempt failed; the node is told by its path.
+    /// An attempt failed; the node is named by its path.
     pub(super) fn fail(&mut self, node: &str, code: &str, message: &str, again: bool) {
         self.failures += 1;
         if self.failures > MAX_FAILURES {

@@ -8,7 +8,7 @@ use super::model::{Model, SMALL, Said};
 use super::screen::write;
 use crate::wait_state::format_wait_state;
 
-/// Of loops that go round at the same time, this many are told.
+/// This many of the loops that run at the same time are shown.
 const LOOPS: usize = 10;
 
 /// Says that the run begins.

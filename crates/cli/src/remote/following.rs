@@ -1,4 +1,4 @@
-//! Follows a run that a server carries on: each event of its stream makes the client read what
+//! Follows a run that a server executes: each event of its stream makes the client read what
 //! is new in the log and fold it into the state in memory, which progress shows. A stream that
 //! breaks is requested again from where it was.
 //!
@@ -47,7 +47,7 @@ pub(crate) enum Followed {
     Exit(Exit),
     /// The process that held the data directory has ended; this is how the run stands.
     Gone(RunStatus),
-    /// The process is there, and does not carry the run on.
+    /// The process is there, and does not execute the run.
     NotAcquired(RunStatus),
 }
 
@@ -131,8 +131,8 @@ async fn watch(
         () = sleep_until(options.until) => Ok(Ended::Left(Exit::TimedOut)),
     };
     if let (Ok(Ended::Run(_)), Some(_)) = (&ended, server.holder()) {
-        // It may tell of the end before its last events have come. What cannot be read now is
-        // read again, and its failure told, when the end is printed.
+        // It may tell of the end before its last events have come. What cannot be read now is read
+        // again, and its failure reported, when the end is printed.
         let _ = follower.catch_up().await;
     }
     if let Some(progress) = &follower.progress {
@@ -169,7 +169,7 @@ struct Follower {
     /// There once the run's state is known.
     progress: Option<Arc<Progress>>,
     style: Style,
-    /// Whether it began just now: all of it is told.
+    /// Whether it began just now: all of its events are shown.
     is_new: bool,
     looked: Instant,
     looks: u32,
@@ -315,7 +315,7 @@ impl Follower {
             if self.progress.is_none() && (self.is_new || !more) {
                 let progress = match self.is_new {
                     true => Progress::of_new(self.run, run.plan(), self.style),
-                    // What happened before is not told.
+                    // Earlier events are not shown.
                     false => {
                         events.clear();
                         Progress::of_run(run, self.style)

@@ -13,18 +13,18 @@ use crate::exit::Failure;
 #[derive(Deserialize)]
 pub(super) struct HolderRun {
     pub(super) status: RunStatus,
-    /// Whether it is carried on there, or woken at its time.
+    /// Whether the process executes it, or wakes it at its time.
     pub(super) carried: bool,
 }
 
-/// Whether the process carries a run on.
+/// Whether the process executes a run.
 pub(super) async fn status(server: &Server, run: RunId) -> Result<HolderRun, Failure> {
     let url = server.place(&["holder", "runs", &run.to_string()]);
     let answer = server.send(Question::get(url)).await?;
     read(server, &server.whole(answer).await?)
 }
 
-/// Waits for the end of a run that the process carries on.
+/// Waits for the end of a run that the process executes.
 pub(super) async fn ended(server: &Server, run: RunId) -> Result<RunStatus, Failure> {
     #[derive(Deserialize)]
     struct Ended {

@@ -1,4 +1,4 @@
-//! Hooks over HTTP: what they are signed with is told once.
+//! Hooks over HTTP: the server shows the signing secret once.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ impl Hooks for RemoteStore {
     }
 }
 
-/// Lets the server make a hook; gives its answer, which has what is told only now.
+/// Lets the server make a hook; returns its answer, the only one with the signing secret.
 pub(crate) fn set_hook(server: &Server, id: &str, workflow: &str) -> Result<Value, Failure> {
     let body = json!({ "id": id, "workflowId": workflow });
     let question = Question::post(server.url(&["hooks"]), written(&body)?);

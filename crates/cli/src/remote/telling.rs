@@ -53,7 +53,7 @@ fn show_status(progress: &Progress, run: &Run, node: Instance, event: &PublicEve
     let action = run.action_of(node).unwrap_or_default();
     let status = match event.kind {
         "NodeStarted" => {
-            // One that has ended since is told with its end.
+            // A node that has ended since is shown with its end.
             if run.node_status(node) == NodeStatus::Running {
                 progress.runs_for(node, path, action, Duration::ZERO);
             }

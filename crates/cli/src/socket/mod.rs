@@ -2,7 +2,7 @@
 //! it, to its own user alone; other processes find it there and ask as they ask any server.
 //!
 //! Besides the API the socket has two routes of its own, under `/holder`: which protocol the
-//! holder speaks, and what becomes of a run that it carries on.
+//! holder speaks, and what becomes of a run that it executes.
 
 mod find;
 mod host;

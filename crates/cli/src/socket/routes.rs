@@ -1,6 +1,6 @@
 //! The routes of the socket: two of its own, and behind them the API. All of them end when the
-//! holder does: what was let in is answered, and what comes after is told to look for the next
-//! holder.
+//! holder does: requests accepted before are answered, and later ones get `ENGINE_STOPPED`, after
+//! which a client looks for the next holder.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn hello() -> Response {
     answer(&json!({ "protocol": PROTOCOL, "version": version, "pid": pid }))
 }
 
-/// How a run stands, and whether this process carries it on, or wakes it at its time.
+/// How a run stands, and whether this process executes it, or wakes it at its time.
 async fn carried(State(engine): State<Engine>, Path(run): Path<RunId>) -> Response {
     let carried = engine.is_acquired_or_asleep(run).await;
     match engine.store().run(run).await {
@@ -71,7 +71,7 @@ async fn carried(State(engine): State<Engine>, Path(run): Path<RunId>) -> Respon
     }
 }
 
-/// Waits for the end of a run that this process carries on.
+/// Waits for the end of a run that this process executes.
 async fn end(State(engine): State<Engine>, Path(run): Path<RunId>, draining: Draining) -> Response {
     tokio::select! {
         ended = engine.wait(run) => match ended {
@@ -79,7 +79,7 @@ async fn end(State(engine): State<Engine>, Path(run): Path<RunId>, draining: Dra
             Err(_) if draining.is_begun() => ending(),
             Err(error) => refusal(&error.into()),
         },
-        // The next holder carries it on.
+        // The next holder recovers it.
         () = draining.begun() => ending(),
     }
 }

@@ -80,7 +80,7 @@ impl World {
         self.windlass(&["run", "crash.json", "--request-id", request], kill)
     }
 
-    /// Carries the only run on: resumes it if it is there, asks for it if it is not.
+    /// Continues the only run: resumes it if it is there, asks for it if it is not.
     pub(crate) fn go_on(&self, kill: Option<Kill>) -> Result<Ended> {
         match self.only_run()? {
             Some(row) => self.windlass(&["resume", &row.id], kill),

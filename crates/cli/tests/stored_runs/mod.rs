@@ -50,8 +50,8 @@ impl World {
         self.start(definition, trigger, Begin::Now, None)
     }
 
-    /// Runs a definition until all of this has happened to these nodes; no process carries it
-    /// on then.
+    /// Runs a definition until all of this has happened to these nodes; no process executes it
+    /// then.
     pub(crate) fn run_until(&self, definition: &str, events: &[(&str, &str)]) -> String {
         self.start(definition, "{}", Begin::Now, Some(events))
     }
@@ -62,7 +62,7 @@ impl World {
         self.windlass(&["publish", &file]).expect(0);
     }
 
-    /// Queues a run that no process carries on.
+    /// Queues a run that no process executes.
     pub(crate) fn queue(&self, definition: &str, trigger: &str) -> String {
         self.start(definition, trigger, Begin::Later, None)
     }

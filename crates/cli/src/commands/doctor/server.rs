@@ -14,7 +14,7 @@ const CLOCK_LOST_MS: i64 = 300_000;
 /// An answer that takes longer is worth a word.
 const SLOW_MS: u128 = 1000;
 
-/// The limits that are told, with their words.
+/// The limits that are printed, with their units.
 const TOLD: [(&str, &str); 4] = [
     ("payloadBytes", "bytes a payload"),
     ("connections", "connections"),

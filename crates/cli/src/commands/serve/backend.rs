@@ -66,7 +66,7 @@ fn connect(
     }
 }
 
-/// This process, told apart from those on other machines.
+/// A name for this process that differs from those on other machines.
 pub(super) fn process_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()

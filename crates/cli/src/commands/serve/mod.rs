@@ -1,5 +1,5 @@
-//! `windlass serve`: the HTTP API on a data directory or a database, whose runs it carries on
-//! until it is told to stop.
+//! `windlass serve`: the HTTP API on a data directory or a database, whose runs it executes until
+//! it is asked to stop.
 
 mod backend;
 mod browser;
@@ -48,7 +48,7 @@ struct Development {
     open: bool,
 }
 
-/// Serves until told to stop.
+/// Serves until asked to stop.
 pub(crate) fn run(
     settings: &Settings,
     config: &Config,
@@ -57,7 +57,7 @@ pub(crate) fn run(
     start(settings, config, arguments, Development::default())
 }
 
-/// Serves for development until told to stop.
+/// Serves for development until asked to stop.
 pub(crate) fn dev(settings: &Settings, config: &Config, arguments: &Dev) -> Result<Exit, Failure> {
     let development = Development {
         demo: arguments.demo,
