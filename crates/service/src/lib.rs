@@ -3,7 +3,7 @@
 //! A question about a run goes through [`RunQueries`], a command through [`command`], a start through
 //! [`launch`]. All of it knows the engine and the storage contract, and neither a backend, nor
 //! HTTP, nor the exit codes of commands: a [`Failure`] says why, and its [`FailureKind`] is mapped
-//! where it is told. How a graph is drawn is `windlass_graph`'s.
+//! where it is reported. How a graph is drawn is `windlass_graph`'s.
 
 pub mod catalogue;
 pub mod command;

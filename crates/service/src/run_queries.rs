@@ -21,9 +21,9 @@ pub struct RunQueries {
     pub plans: Plans,
     /// The tenants whose runs the caller may see.
     pub tenants: TenantFilter,
-    /// The process that carries runs on, in words; none if there is no such process.
+    /// The process that executes runs, in words; none if there is no such process.
     pub holder: Option<String>,
-    /// The engine that carries runs on, if it is in this process.
+    /// The engine that executes runs, if it is in this process.
     pub engine: Option<Engine>,
 }
 

@@ -10,7 +10,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::listing::tell_damage;
 use crate::members::Members;
 
-/// How many of a schedule's next times a caller is told.
+/// How many of a schedule's next times a caller gets.
 pub const TIMES_TOLD: usize = 5;
 
 /// A schedule with its id and its workflow, and defaults for the rest.

@@ -39,7 +39,7 @@ pub async fn execute(
     }
     let command = request.command.clone();
     match &command {
-        // A resume carries an unfinished run on, paused or not. With a key that is recorded.
+        // A resume continues an unfinished run, paused or not. With a key that is recorded.
         RunCommand::Resume if request.actor.request.is_none() => {
             let status = status(engine, run).await?;
             if status.is_final() {
@@ -129,7 +129,7 @@ pub async fn status(engine: &Engine, run: RunId) -> Result<RunStatus, Failure> {
         .ok_or_else(|| Failure::new(FailureKind::RunNotFound, format!("there is no run {run}")))
 }
 
-/// The refusal to carry on a run that has ended.
+/// The refusal to continue a run that has ended.
 pub fn ended(run: RunId, status: RunStatus) -> Failure {
     let message = format!("run {run} has ended: {status}");
     let hint = match status {

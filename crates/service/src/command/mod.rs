@@ -26,7 +26,7 @@ pub fn request(command: RunCommand, reason: Option<&String>) -> CommandRequest {
 /// The run has no such node, or what goes beside the command is not what it should be.
 pub fn input(request: &CommandRequest, run: &Run) -> Result<Option<Input>, Failure> {
     let body = match &request.command {
-        // Whatever is unfinished is carried on, paused or not.
+        // Every unfinished run is continued, paused or not.
         RunCommand::Resume if run.status().is_final() => {
             return Err(ended(run.id(), run.status()));
         }

@@ -1,4 +1,4 @@
-//! The sentence for a run that waits to begin, or to be carried on.
+//! The sentence for a run that waits to begin, or to be recovered.
 
 use windlass_core::RunStatus;
 use windlass_core::run::Run;

@@ -64,7 +64,7 @@ struct RunSummary<'a> {
     action: &'a str,
     requires: &'a [Box<str>],
     attempt: u32,
-    /// When its grace ends, if it was told to stop.
+    /// When its grace ends, if it was asked to stop.
     stops_until: Option<Millis>,
 }
 
