@@ -65,7 +65,7 @@
 //! - [`action`]: an `async fn` becomes a typed action with a name, for graphs and
 //!   definitions to call.
 //! - [`Engine`]: [`Engine::embedded`] is durable in a folder, [`Engine::in_memory`] is not.
-//!   A run is held by a [`RunHandle`].
+//!   A [`RunHandle`] refers to one run.
 //! - `testing`, behind the feature of that name: the same engine on virtual time, with
 //!   mocks and failures where a test wants them.
 //!

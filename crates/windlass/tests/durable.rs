@@ -1,4 +1,4 @@
-//! The engine on a folder: what one process began, the next carries on.
+//! The engine on a folder: the next process recovers what one began.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use windlass::{ActionError, Context, Engine, OpenError, RunStatus, Workflow};
 use windlass_store::Wait as _;
 
-/// A workflow whose second step waits until it is let go, and counts its calls.
+/// A workflow that counts its calls; without `go_on`, its second step waits to be asked to stop.
 fn waiting(calls: &Arc<AtomicU32>, reached: &Arc<Notify>, go_on: bool) -> Workflow {
     let (counted, reached) = (Arc::clone(calls), Arc::clone(reached));
     let first = move |_: Context| {

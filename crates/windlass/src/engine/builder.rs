@@ -31,7 +31,7 @@ pub struct EngineBuilder {
 }
 
 /// How often and how long a folder that this process itself holds is waited for: about a
-/// second, which is plenty for actions that stop when they are told to.
+/// second, which is plenty for actions that stop when they are asked to.
 const OWN_TRIES: u32 = 50;
 const OWN_WAIT: Duration = Duration::from_millis(20);
 
@@ -62,8 +62,8 @@ impl EngineBuilder {
         }
     }
 
-    /// Registers a workflow and the functions it calls. Opening publishes it, and carries
-    /// its unfinished runs on.
+    /// Registers a workflow and the functions it calls. Opening publishes it, and recovers its
+    /// unfinished runs.
     pub fn workflow(mut self, workflow: &Workflow) -> Self {
         self.workflows.push(workflow.clone());
         self
@@ -89,7 +89,7 @@ impl EngineBuilder {
     }
 
     /// The labels of this process's workers: a node that `requires` another label waits until a
-    /// process with that label carries the run on.
+    /// process with that label acquires the run.
     pub fn worker_labels<L: Into<Box<str>>>(mut self, labels: impl IntoIterator<Item = L>) -> Self {
         self.options.labels = labels.into_iter().collect();
         self
@@ -131,7 +131,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Whether opening carries unfinished runs on; it does by default.
+    /// Whether opening recovers unfinished runs; it does by default.
     pub fn recover(mut self, recover: bool) -> Self {
         self.recover = recover;
         self
@@ -149,8 +149,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Opens the store, publishes the workflows, and carries unfinished runs on. It must
-    /// be called inside a tokio runtime.
+    /// Opens the store, publishes the workflows, and recovers unfinished runs. It must be called
+    /// inside a tokio runtime.
     ///
     /// # Errors
     /// The folder cannot be used, or a workflow names an action that is not registered.
@@ -206,7 +206,8 @@ async fn open_store(place: &StoreLocation) -> Result<Arc<dyn Backend>, OpenError
         StoreLocation::Memory => return Ok(Arc::new(MemoryStore::new())),
         StoreLocation::Folder(folder) => folder,
     };
-    // An engine of this process that was shut down lets go when its last action has ended.
+    // An engine of this process that was shut down closes the folder when its last action has
+    // ended.
     for _ in 0..OWN_TRIES {
         match open_folder(folder)? {
             Ok(store) => return Ok(store),

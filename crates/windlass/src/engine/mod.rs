@@ -1,5 +1,5 @@
-//! The engine as library users hold it: workflows and actions registered, runs started,
-//! found, carried on.
+//! The engine as library users hold it: workflows and actions registered, runs started, found,
+//! recovered.
 //!
 //! It wires `windlass_engine` to a store and to what the builder makes; it decides nothing
 //! about runs itself.
@@ -131,8 +131,8 @@ impl Engine {
         &self.inner.engine
     }
 
-    /// Stops. What is under way stays open, and is carried on by the next process that
-    /// opens the same folder.
+    /// Stops. What is under way stays open, and the next process that opens the same folder
+    /// recovers it.
     pub async fn shutdown(&self) {
         self.inner.engine.shutdown().await;
     }

@@ -1,5 +1,5 @@
-//! What an engine does on opening with runs that have not ended: it carries on those whose
-//! actions it knows, and leaves the others to an engine that knows theirs.
+//! What an engine does on opening with runs that have not ended: it recovers those whose actions it
+//! knows, and leaves the others to an engine that knows theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ const PAGE: usize = 256;
 /// What was found unfinished when an engine was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
-    /// Runs that are carried on.
+    /// Runs that this engine executes.
     pub recovered: Vec<RunId>,
     /// Runs that are paused, and stay so until they are resumed.
     pub paused: Vec<RunId>,
@@ -92,7 +92,7 @@ impl RegisteredActions<'_> {
             .await?;
         let definition = stored.and_then(|stored| serde_json::from_slice(&stored.text).ok());
         let Some::<Definition>(definition) = definition else {
-            // The engine says why, if it cannot be carried on.
+            // The engine says why, if it cannot recover the run.
             return Ok(None);
         };
         let mut missing = None;

@@ -52,7 +52,7 @@ pub enum RunError {
     Failed(Box<RunFailure>),
     /// It was cancelled.
     Cancelled(RunId),
-    /// It has not ended, and this engine does not carry it on.
+    /// It has not ended, and this engine does not execute it.
     NotEnded {
         /// The run.
         run: RunId,

@@ -78,7 +78,7 @@ impl RunHandle {
     /// Waits until the run has ended, and gives its output.
     ///
     /// # Errors
-    /// The run failed, was cancelled, is not carried on, or cannot be read.
+    /// The run failed, was cancelled, is not executed by this engine, or cannot be read.
     pub async fn result(&self) -> Result<Value, RunError> {
         let status = self.wait().await?;
         let execution = self.execution()?;
@@ -162,7 +162,7 @@ impl RunHandle {
         self
     }
 
-    /// Ends the run: nothing starts any more, and what runs is told to stop.
+    /// Ends the run: nothing starts any more, and running work is asked to stop.
     ///
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.

@@ -16,7 +16,7 @@ pub(super) struct Faults {
 pub(super) enum Planned {
     /// It fails.
     Fail(ActionError),
-    /// It ends only when it is told to stop, or its time is over.
+    /// It ends only when it is asked to stop, or its time is over.
     Hang,
 }
 

@@ -185,7 +185,7 @@ impl TestEngineBuilder {
         self.fault(node.into(), attempt, Planned::Fail(error))
     }
 
-    /// Makes one attempt of a node last until its time is over or it is told to stop.
+    /// Makes one attempt of a node last until its time is over or it is asked to stop.
     pub fn hang(self, node: impl Into<Box<str>>, attempt: u32) -> Self {
         self.fault(node.into(), attempt, Planned::Hang)
     }
