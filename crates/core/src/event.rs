@@ -41,7 +41,7 @@ pub enum Event {
     AttemptEnded(Box<AttemptEnded>),
     /// Conditions of a node's outgoing edges were evaluated.
     Routed {
-        /// The node.
+        /// The path of the node whose edges these are.
         node: Box<str>,
         /// Which of its outgoing edges that needed evaluation were taken, by their
         /// place among all its outgoing edges.
@@ -79,9 +79,9 @@ pub enum Event {
     },
     /// A delay or a wait for a signal began.
     Waiting {
-        /// The node.
+        /// The path of the node that waits.
         node: Box<str>,
-        /// Its attempt.
+        /// The number of the attempt that waits.
         attempt: u32,
         /// When it is over; a wait for a signal may have no end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ pub enum Event {
     },
     /// The run follows a newer version of its workflow.
     Healed {
-        /// The version.
+        /// The number of the version that the run follows now.
         version: u32,
         /// Digest of its definition.
         definition: Digest,

@@ -84,7 +84,7 @@ pub enum Input {
     Begin,
     /// A worker reports the end of an attempt.
     Ended {
-        /// The node.
+        /// The node instance that the attempt belongs to.
         node: Instance,
         /// The attempt's number.
         attempt: u32,
@@ -93,7 +93,7 @@ pub enum Input {
     },
     /// An attempt is still with a worker after a while.
     StillRunning {
-        /// The node.
+        /// The node instance that the attempt belongs to.
         node: Instance,
         /// The attempt's number.
         attempt: u32,
@@ -119,7 +119,7 @@ pub enum Input {
     },
     /// A delay, a wait or a backoff of this attempt is over.
     Due {
-        /// The node.
+        /// The node instance that waited.
         node: Instance,
         /// The attempt's number.
         attempt: u32,
@@ -142,11 +142,11 @@ pub enum Input {
         /// Why.
         failure: Box<Failure>,
     },
-    /// A command.
+    /// A caller asks something of the run.
     Command(Box<Command>),
     /// A newer version of the workflow was published.
     Heal {
-        /// The version.
+        /// The number of the published version.
         version: u32,
         /// Digest of its definition.
         definition: Digest,
