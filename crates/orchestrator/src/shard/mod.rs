@@ -142,9 +142,9 @@ pub enum ShardInput {
     },
     /// A worker reports the end of an attempt.
     Ended {
-        /// The run.
+        /// The run whose node the worker executed.
         run: RunId,
-        /// The node.
+        /// The node instance that the attempt belongs to.
         node: Instance,
         /// The attempt's number.
         attempt: u32,
@@ -175,7 +175,7 @@ pub enum ShardInput {
     },
     /// The store answers an append.
     Appended {
-        /// The run.
+        /// The run whose record was appended.
         run: RunId,
         /// Which append.
         append_id: u64,
@@ -184,21 +184,21 @@ pub enum ShardInput {
     },
     /// The head that an [`Effect::ReadHead`] asked for.
     HeadRead {
-        /// The run.
+        /// The run whose append had an unclear answer.
         run: RunId,
         /// The head that the store has.
         result: Result<Head, windlass_store::Error>,
     },
     /// Values that an [`Effect::Load`] asked for.
     Loaded {
-        /// The run.
+        /// The run that waits for the values.
         run: RunId,
         /// Digest and JSON text of each.
         values: Vec<(Digest, Arc<str>)>,
     },
     /// Values could not be read: the run cannot continue here.
     LoadFailed {
-        /// The run.
+        /// The run that waits for the values.
         run: RunId,
         /// Why.
         error: windlass_store::Error,
@@ -208,7 +208,7 @@ pub enum ShardInput {
     /// A request, which is answered, to a run that this shard has in memory: a command, a newer
     /// version to follow, or the end of its parent's time.
     Command {
-        /// The run.
+        /// The run that the command is for.
         run: RunId,
         /// The id to answer with.
         id: CommandId,
@@ -239,10 +239,10 @@ pub struct Start {
     pub reused: Vec<ReusedNode>,
 }
 
-/// Why a shard takes on a run that it did not start.
+/// Why a shard acquires a run that it did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireMode {
-    /// The process that carried it before is gone, in this way.
+    /// The process that executed it before is gone, in this way.
     Recover(After),
     /// It slept: no process has an attempt of it, nor will have one; see
     /// [`AcquireMode::of_sleeper`].
@@ -252,15 +252,15 @@ pub enum AcquireMode {
 }
 
 impl AcquireMode {
-    /// The process that carried it before died, as far as is known.
+    /// The process that executed it before died, as far as is known.
     pub const RECOVER: Self = Self::Recover(After::Death);
 
     /// How a run that only waits is acquired. A waiting attempt is handed out at its time
     /// without a record. Unless this process wrote the last record, another process may have
-    /// handed the attempt out, or may still do so: no clock can tell. So the takeover is
-    /// recorded, and the attempt keeps its number, and with it its idempotency key. Every
-    /// other wait ends with a record, which the store refuses from a process that is late. A
-    /// run that this shard had to drop in the middle of something is recovered anyway.
+    /// handed the attempt out, or may still do so: no clock can tell. So the recovery is recorded,
+    /// and the attempt keeps its number, and with it its idempotency key. Every other wait ends
+    /// with a record, which the store refuses from a process that is late. A run that this shard
+    /// had to drop in the middle of something is recovered anyway.
     pub fn of_sleeper(run: &Run, wrote_last: bool) -> Self {
         if wrote_last || !run.awaits_attempt() {
             Self::Wake
@@ -341,14 +341,14 @@ pub enum Effect {
         node: Instance,
         /// The attempt's number.
         attempt: u32,
-        /// The child.
+        /// The child run that the command is for.
         child: RunId,
         /// What to do.
         command: ChildCommand,
     },
     /// A state that replaces the replay of the log up to here, to be stored beside the log.
     Checkpoint {
-        /// The run.
+        /// The run whose state it is.
         run: RunId,
         /// The last record that it covers.
         head: Head,
@@ -357,7 +357,7 @@ pub enum Effect {
     },
     /// The run waits for a time, a signal or a child, and the shard has released it.
     Asleep {
-        /// The run.
+        /// The run that sleeps.
         run: RunId,
         /// When it must be woken; `None` if no time does.
         wake_at: Option<Millis>,
@@ -366,23 +366,23 @@ pub enum Effect {
     },
     /// A child's end came for a run that is not here: it must be woken, and asks for it again.
     WakeParent {
-        /// The run.
+        /// The parent, which sleeps.
         run: RunId,
     },
     /// Tell a worker to stop, or give its work up.
     Stop {
         /// The grace is over: the run does not wait for the result any more.
         give_up: bool,
-        /// The run.
+        /// The run that asks for the stop.
         run: RunId,
-        /// The node.
+        /// The node instance that the attempt belongs to.
         node: Instance,
         /// The attempt's number.
         attempt: u32,
     },
     /// Load values and answer with [`ShardInput::Loaded`].
     Load {
-        /// The run.
+        /// The run whose decision reads the values.
         run: RunId,
         /// Where they are.
         values: Vec<ValueRef>,
@@ -391,12 +391,12 @@ pub enum Effect {
     Evaluate(Box<Evaluation>),
     /// End the run's evaluation early: something more urgent has come.
     Interrupt {
-        /// The run.
+        /// The run whose evaluation is under way.
         run: RunId,
     },
     /// The run's first record is durable.
     Accepted {
-        /// The run.
+        /// The run that was started.
         run: RunId,
     },
     /// The run was not started: a claim is held, with this value.
@@ -406,11 +406,11 @@ pub enum Effect {
         /// The value that the holder of the claim left.
         value: Vec<u8>,
     },
-    /// The run began, or was taken over from a process that is gone.
+    /// The run began, or was recovered from a process that is gone.
     Began {
         /// A summary of it.
         about: Box<RunSummary>,
-        /// Whether it was taken over from a process that is gone.
+        /// Whether it had begun before, in a process that is gone.
         recovered: bool,
     },
     /// A command was carried out, or refused.
@@ -422,7 +422,7 @@ pub enum Effect {
     },
     /// Durable progress: the new status of nodes.
     Progress {
-        /// The run.
+        /// The run whose nodes these are.
         run: RunId,
         /// Nodes whose status changed, with what they are now.
         nodes: Vec<(Instance, windlass_core::NodeStatus)>,
@@ -435,11 +435,11 @@ pub enum Effect {
     /// The run became active or stopped being so: it began, was opened again, or ended,
     /// durably.
     ActiveChanged {
-        /// The run.
+        /// The run that is active now, or was.
         run: RunId,
-        /// Its tenant.
+        /// The tenant that the run belongs to, if any.
         tenant: Option<Box<str>>,
-        /// Its workflow.
+        /// The id of the workflow that the run executes.
         workflow: Box<str>,
         /// The gate that it passed, if it had to pass one, by its full name.
         gate: Option<Box<str>>,
@@ -448,7 +448,7 @@ pub enum Effect {
     },
     /// The run has ended, durably, and the shard has released it.
     Finished {
-        /// The run.
+        /// The run that has ended.
         run: RunId,
         /// The status that it ended with.
         status: RunStatus,
@@ -463,13 +463,13 @@ pub enum Effect {
     /// Read the run's head and answer with [`ShardInput::HeadRead`]: the store could not say
     /// whether a record was appended.
     ReadHead {
-        /// The run.
+        /// The run whose append had an unclear answer.
         run: RunId,
     },
     /// Records of this run that were acknowledged are gone: nothing may be appended to what
     /// is left, and the run is not loaded again.
     Quarantined {
-        /// The run.
+        /// The run that lost records.
         run: RunId,
         /// The run that started it, if it is a child.
         parent: Option<RunId>,
@@ -481,14 +481,14 @@ pub enum Effect {
     /// Another process wrote to the run, and this one has dropped it. The owner of its partition
     /// reads it again.
     Fenced {
-        /// The run.
+        /// The run that another process wrote to.
         run: RunId,
         /// The run that started it, if it is a child: its end may be durable.
         parent: Option<RunId>,
     },
     /// A record could not be stored: nothing more is acknowledged for this run.
     Broken {
-        /// The run.
+        /// The run whose record was not stored.
         run: RunId,
         /// The run that started it, if it is a child: its end may be durable.
         parent: Option<RunId>,

@@ -54,7 +54,7 @@ pub fn cause_of_crash(
 /// What becomes of a run that a process would acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashVerdict {
-    /// It is acquired; the takeover records this end of the process before.
+    /// It is acquired; the recovery records this end of the process before.
     Acquire(After),
     /// It is a suspect: it is acquired after a while, alone.
     Isolate {

@@ -66,7 +66,7 @@ enum Consequence {
     Child(Box<ToChild>),
     Answer(CommandId),
     Accepted,
-    /// The run began, or was taken over.
+    /// The run began, or was recovered.
     Began {
         recovered: bool,
     },
@@ -290,7 +290,7 @@ impl Slot {
         }
         self.acquired = true;
         if !self.run.status().is_final() {
-            // The caller of the command has seen the run, so this takeover counts no death.
+            // The caller of the command has seen the run, so this recovery counts no death.
             self.recover(After::Stop, context);
         }
     }
@@ -305,7 +305,7 @@ impl Slot {
     fn command(&mut self, id: CommandId, input: RunInput, context: &mut Context<'_>) {
         let request = input.request();
         if request.is_some_and(|request| !matches!(self.run.answer_to(request), Ok(None))) {
-            // It gets the first answer and does nothing, so the run is not taken over for it.
+            // It gets the first answer and does nothing, so the run is not recovered for it.
             self.inbox.push_back((input, Some(id)));
             return;
         }
