@@ -18,7 +18,7 @@ pub enum EngineEvent<'a> {
     },
     /// Nodes changed their status.
     Progress {
-        /// The run.
+        /// The run whose nodes these are.
         run: RunId,
         /// The nodes, with what they are now.
         nodes: &'a [(Instance, NodeStatus)],
@@ -29,53 +29,53 @@ pub enum EngineEvent<'a> {
     /// An attempt failed, of an action, a loop, a wait or a child run: the node has failed,
     /// or waits for its next attempt.
     Failed {
-        /// The run.
+        /// The run whose attempt failed.
         run: RunId,
         /// The node, how it failed, and whether another attempt follows.
         failed: &'a FailedAttempt,
     },
     /// A command to a run was carried out.
     Commanded {
-        /// The run.
+        /// The run that the command is for.
         run: RunId,
         /// A command, a newer version to follow, or the end of its parent's time.
         input: &'a Input,
     },
     /// A run waits for a time, a signal or a child, and is in memory no more.
     Asleep {
-        /// The run.
+        /// The run that sleeps.
         run: RunId,
         /// When it wakes, if that is known.
         wake_at: Option<Millis>,
     },
     /// A run was asked for, and waits to begin.
     Queued {
-        /// The run.
+        /// The run that waits.
         run: RunId,
-        /// Whose it is.
+        /// The tenant that the run belongs to, if any.
         tenant: Option<&'a str>,
-        /// Its workflow.
+        /// The id of the workflow that the run executes.
         workflow: &'a str,
     },
-    /// A run goes: it began, or was opened again.
+    /// A run became active: it began, or was opened again.
     Started {
-        /// The run.
+        /// The run that is active.
         run: RunId,
-        /// Whose it is.
+        /// The tenant that the run belongs to, if any.
         tenant: Option<&'a str>,
-        /// Its workflow.
+        /// The id of the workflow that the run executes.
         workflow: &'a str,
     },
     /// A record of a run is durable.
     Recorded {
-        /// The run.
+        /// The run whose log has the record.
         run: RunId,
         /// The record's place in the run's log, from 1.
         sequence: u64,
     },
     /// A run went to the dead letters.
     DeadLettered {
-        /// The run.
+        /// The run that no process may acquire now.
         run: RunId,
         /// Why.
         reason: &'a str,
@@ -89,18 +89,18 @@ pub enum EngineEvent<'a> {
     },
     /// A run ended.
     Finished {
-        /// The run.
+        /// The run that ended.
         run: RunId,
-        /// How.
+        /// The status that it ended with.
         status: RunStatus,
         /// What it is.
         about: &'a RunSummary,
     },
-    /// A run began, or was taken over from a process that is gone.
+    /// A run began, or was recovered from a process that is gone.
     Began {
         /// What it is.
         about: &'a RunSummary,
-        /// Whether it was taken over.
+        /// Whether it had begun before, in a process that is gone.
         recovered: bool,
     },
     /// An attempt ended.

@@ -114,7 +114,7 @@ pub fn would_heal(
 
 impl Engine {
     /// Lets every live run of a tenant's workflow that this engine has, or that sleeps, follow
-    /// the newest version; the others follow it when they are picked up. To be called after a
+    /// the newest version; the others follow it when they are acquired. To be called after a
     /// definition was published.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub enum QueueReason {
     Stopping,
     /// The engine has not begun to serve, or never does.
     NotServing,
-    /// Processes died with it in hand: it waits for its trial.
+    /// Processes died with it in hand: it waits to be acquired alone.
     Suspended(Suspended),
     /// Another run is tried, and nothing begins meanwhile.
     Isolation,

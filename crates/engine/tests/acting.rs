@@ -538,7 +538,7 @@ async fn a_run_that_many_take_up_at_once_goes_on_once() {
     assert_eq!(status, RunStatus::Succeeded);
 }
 
-/// A request that comes again does nothing: the run is not even taken over.
+/// A request that comes again does nothing: the run is not even recovered.
 #[tokio::test]
 async fn a_repeated_request_leaves_a_run_alone_that_no_process_carries() {
     let world = World::new();

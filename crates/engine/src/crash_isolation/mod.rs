@@ -11,8 +11,8 @@
 //!
 //! What caused a crash, and what follows for each run, is decided by `CrashPolicy`; what is kept of
 //! a dead-lettered run is in `dead_letter.rs`. A process that is killed from outside with one run
-//! in memory looks the same as a crash by that run, which is why a dead letter takes several
-//! crashes and can be requeued.
+//! in hand looks the same as a crash by that run, which is why a dead letter takes several crashes
+//! and can be requeued.
 
 mod session;
 mod suspects;

@@ -439,7 +439,6 @@ impl OpenAttempts {
         self.earlier.notified().await;
     }
 
-    /// The next deadline.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.table().timers.keys().next().map(|(at, _)| *at)
     }
