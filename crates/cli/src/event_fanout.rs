@@ -1,5 +1,5 @@
-//! Receives the engine's events: updates the progress of this process's own run, and the list
-//! of the other runs that this process carries.
+//! Receives the engine's events: updates the progress of this process's own run, and the list of
+//! the other runs that this process executes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,5 +1,5 @@
-//! Carrying one run to its end in the foreground: in this process if it holds the data
-//! directory, else by watching the process that does, and taking over if that ends.
+//! Follows one run to its end in the foreground: in this process if it holds the data directory,
+//! else by watching the process that does, and recovering the run if that process ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(crate) struct WaitOptions {
 }
 
 impl WaitOptions {
-    /// Waits as long as asked for, and takes over.
+    /// Waits as long as asked for, and recovers the run if its process ends.
     pub(crate) fn new(quiet: bool, wait: Option<f64>) -> Result<Self, Failure> {
         let until = match wait {
             None => None,

@@ -47,12 +47,12 @@ pub(crate) struct LocalEngine {
     pub(crate) engine: Engine,
     pub(crate) event_fanout: Arc<EventFanout>,
     pub(crate) interrupt: Interrupt,
-    /// Whether the runs that no process carries have been looked at.
+    /// Whether the runs that no process executes have been looked at.
     looked: watch::Receiver<bool>,
     queries: Arc<watch::Sender<bool>>,
 }
 
-/// How carrying a run ended.
+/// How the wait for the end of a run was over.
 pub(crate) enum Ending {
     Ended(RunStatus),
     Interrupted,

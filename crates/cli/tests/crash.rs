@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use crash_world::{Effects, Kill, World};
 
-/// The places that carrying one run passes, with how often each is tried. The first count
+/// The places that the execution of one run passes, with how often each is tried. The first count
 /// must be reached; a later one that is not only says that the run is over before.
 const POINTS: &[(&str, &[u64])] = &[
     ("before-create", &[1]),
@@ -254,7 +254,7 @@ fn a_backup_that_was_cut_short_restores_nothing() {
     assert_eq!(ended.unwrap().code, Some(0));
 }
 
-/// One run, killed at each of these in turn, then carried to its end.
+/// One run, killed at each of these in turn, then executed to its end.
 fn play(kills: &[Kill]) -> Result<Vec<Kill>> {
     let world = World::new()?;
     let mut died = Vec::new();

@@ -280,7 +280,7 @@ fn what_kills_its_bearer_is_a_dead_letter() {
     let requeued = client.post(letters, &json!({ "executionId": [run] }));
     assert_eq!(requeued.expect(200).json()["executionIds"], json!([run]));
     assert_eq!(client.get(letters).expect(200).json()["items"], json!([]));
-    // The server carries it again.
+    // The server executes it again.
     client.wait_for(&run, "RunRecovered");
     let path = format!("/api/v1/executions/{run}/cancel");
     client.post(&path, &json!({})).expect(200);

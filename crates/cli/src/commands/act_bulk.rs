@@ -148,7 +148,7 @@ fn through(server: &Server, request: &CommandRequest, rows: &[RunRow]) -> Vec<Do
     done
 }
 
-/// Acts in this process; what goes on is carried to its end.
+/// Acts in this process, and executes what goes on to its end.
 async fn here(
     host: &LocalEngine,
     request: &CommandRequest,

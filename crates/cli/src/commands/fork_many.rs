@@ -29,7 +29,7 @@ struct Done {
     result: Result<New, Failure>,
 }
 
-/// The new run; its status where it was carried to its end here.
+/// The new run; its status where this process executed it to its end.
 struct New {
     run: RunId,
     status: Option<RunStatus>,
@@ -107,7 +107,7 @@ fn prepare(session: &Session, asked: &ForkAsked) -> Result<windlass_engine::fork
     )?)
 }
 
-/// Forks in this process, and carries the new runs to their ends.
+/// Forks in this process, and executes the new runs to their ends.
 async fn here(
     host: &LocalEngine,
     session: &Session,

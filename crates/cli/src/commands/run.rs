@@ -145,7 +145,7 @@ fn warn_of_labels(session: &Session, plan: &Plan) {
     }
 }
 
-/// Starts the run here and carries it to its end.
+/// Starts the run here and executes it to its end.
 async fn local(
     host: &LocalEngine,
     session: &Session,

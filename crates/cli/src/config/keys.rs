@@ -14,7 +14,6 @@ use super::http_allowed;
 pub(crate) struct SettingKey {
     /// Its name in the file.
     pub(crate) name: &'static str,
-    /// Its variable.
     pub(crate) variable: &'static str,
     /// What it is when nothing says otherwise.
     pub(crate) default: Option<&'static str>,

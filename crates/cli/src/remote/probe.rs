@@ -15,13 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a server answered.
 pub(crate) struct Probed {
-    /// The status.
     pub(crate) status: u16,
     /// The server's time, to the second.
     pub(crate) date: Option<Millis>,
     /// How long it took.
     pub(crate) took: Duration,
-    /// The body.
     pub(crate) body: Vec<u8>,
 }
 

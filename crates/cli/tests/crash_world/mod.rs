@@ -75,7 +75,7 @@ impl World {
         self.directory.path()
     }
 
-    /// Asks for a run and carries it to its end.
+    /// Asks for a run and executes it to its end.
     pub(crate) fn start(&self, request: &str, kill: Option<Kill>) -> Result<Ended> {
         self.windlass(&["run", "crash.json", "--request-id", request], kill)
     }
