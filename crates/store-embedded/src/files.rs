@@ -66,7 +66,7 @@ impl Files {
         }
     }
 
-    /// Runs the errand, then hands the job to the writer.
+    /// Does the file work, then hands the job to the writer.
     pub(crate) fn submit<T>(
         &self,
         work: FileWork,
@@ -83,7 +83,7 @@ impl Files {
         queue::submit(&self.queue, file_job, Some)
     }
 
-    /// Runs an errand for which no caller waits; if the queue is full, the errand is dropped.
+    /// Does file work for which no caller waits; if the queue is full, the work is dropped.
     pub(crate) fn later(&self, work: FileWork) {
         let file_job = |_: Reply<()>| FileJob { work, then: None };
         drop(queue::submit(&self.queue, file_job, Some));

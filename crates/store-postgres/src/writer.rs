@@ -204,8 +204,8 @@ impl Writer {
             .collect()
     }
 
-    /// Sends a round; if something in it makes the statement fail, in halves, until only the
-    /// culprit fails.
+    /// Sends a round; if something in it makes the statement fail, in halves, until only the append
+    /// that causes it fails.
     async fn round(
         &mut self,
         open: &mut [Option<Append>],
