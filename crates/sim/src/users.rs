@@ -454,7 +454,7 @@ fn of_child(user_action: ChildAction) -> UserAction {
     }
 }
 
-/// Signals repeat, so that what they carry must tell them apart; one name is unknown.
+/// Signals repeat, so that their values must distinguish them; one name is unknown.
 fn signal_of(signal: u32, number: CommandId) -> (RunCommand<Instance>, CommandBody) {
     let known = SIGNALS.get(signal as usize / 2).copied();
     let name = known.unwrap_or("unknown").into();

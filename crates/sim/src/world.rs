@@ -198,7 +198,7 @@ pub(crate) enum Event {
         run: RunId,
         values: Vec<(Digest, Arc<str>)>,
     },
-    /// A clerk's next job about a child.
+    /// The child coordinator's next job about a child.
     Job(ProcessId, RunId),
     /// A parent hears how its child ended.
     ChildEnd(ProcessId, ChildPlace, Box<ChildEnd>),

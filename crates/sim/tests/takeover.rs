@@ -1,4 +1,4 @@
-//! A waiting run is taken over. The process that carried it before may not know: an attempt
+//! A waiting run is recovered. The process that executed it before may not know: an attempt
 //! that waits for its time is handed out then, without a record that the store could refuse.
 
 use windlass_core::command::RunCommand;
