@@ -8,7 +8,6 @@ use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 /// The members that matter, of those that came.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Beginning {
-    /// The lease.
     pub(crate) lease: Option<String>,
     /// The code of a failure.
     pub(crate) code: Option<String>,

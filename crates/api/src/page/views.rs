@@ -179,7 +179,6 @@ fn fact(name: &'static str, value: &str, body: &mut Text) {
     body.text(value).markup("</dd>");
 }
 
-/// The workflows.
 pub(super) fn workflows(queries: &RunQueries) -> Result<Content, Failure> {
     let rows = queries.store.workflows(&queries.tenants).wait()?;
     let mut body = Text::default();

@@ -13,7 +13,7 @@ use crate::metrics::HttpExchange;
 /// The target of all events of this program, to which the level applies.
 const TARGET: &str = "windlass";
 
-/// A run began, or was taken over from a process that is gone.
+/// A run began, or was recovered from a process that is gone.
 pub(crate) fn began(about: &RunSummary, recovered: bool) {
     let queued = &about.queued;
     info!(

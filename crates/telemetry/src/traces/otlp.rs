@@ -40,7 +40,6 @@ struct Scope {
     version: &'static str,
 }
 
-/// A span.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Span {
