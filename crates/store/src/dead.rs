@@ -7,11 +7,11 @@ use crate::{Error, Pending, TenantFilter};
 /// A run that no process may acquire any more, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The run.
+    /// The run that no process may acquire.
     pub run: RunId,
-    /// Its tenant.
+    /// The run's tenant; `None` if it has none.
     pub tenant: Option<Box<str>>,
-    /// Its workflow.
+    /// The id of the run's workflow.
     pub workflow: Box<str>,
     /// Why the engine gave it up.
     pub reason: Box<str>,

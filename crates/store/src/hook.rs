@@ -9,7 +9,7 @@ use crate::{Error, Pending, TenantFilter};
 pub struct Hook {
     /// Its id, unique within the tenant.
     pub id: Box<str>,
-    /// Its tenant.
+    /// The tenant that it belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// The workflow whose runs it starts.
     pub workflow: Box<str>,

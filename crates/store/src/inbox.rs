@@ -15,7 +15,7 @@ use crate::{Error, InboxItem, Partition, Partitions, Pending};
 /// Something for a run's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The run.
+    /// The run that the offer is for.
     pub run: RunId,
     /// The partition that the run is in.
     pub partition: Partition,

@@ -74,7 +74,7 @@ pub struct LiveSession {
 /// A partition that `take` gave to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenPartition {
-    /// The partition.
+    /// The partition that the session now holds.
     pub partition: Partition,
     /// The session that held it last and expired; `None` if the last holder gave it up, or
     /// there was none.

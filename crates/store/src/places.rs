@@ -13,7 +13,7 @@ use crate::{Error, Partition, Partitions, Pending};
 pub struct GatePlace {
     /// The gate, as [`crate::RunRow::gate`] names it.
     pub gate: Box<str>,
-    /// The run.
+    /// The run that takes the place.
     pub run: RunId,
     /// The partition that the run is in.
     pub partition: Partition,

@@ -61,7 +61,7 @@ impl Overlap {
 pub struct Schedule {
     /// Its id, unique within the tenant.
     pub id: Box<str>,
-    /// Its tenant.
+    /// The tenant that it belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// The workflow whose runs it starts.
     pub workflow: Box<str>,
@@ -105,7 +105,7 @@ pub struct Schedule {
 pub struct Fired {
     /// The schedule's id.
     pub id: Box<str>,
-    /// Its tenant.
+    /// The schedule's tenant; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// The revision that was read: a schedule that was put since then is left alone.
     pub revision: u64,

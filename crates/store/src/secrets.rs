@@ -7,7 +7,7 @@ use crate::{Error, Pending, TenantFilter};
 /// A secret without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRow {
-    /// Its tenant.
+    /// The tenant that it belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// Its name, unique within the tenant.
     pub name: Box<str>,

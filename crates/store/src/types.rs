@@ -37,7 +37,7 @@ pub struct WriterId(pub u64);
 /// One record to append, with everything that becomes durable with it.
 #[derive(Clone, Debug)]
 pub struct Append {
-    /// The run.
+    /// The run whose log grows.
     pub run: RunId,
     /// Where the caller believes the log ends.
     pub head: Head,
@@ -191,11 +191,11 @@ pub struct InboxItem {
 /// A run as lists show it. Derives from the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRow {
-    /// The run.
+    /// The run that the row describes.
     pub run: RunId,
-    /// Its tenant.
+    /// The tenant that the run belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
-    /// Its workflow.
+    /// The id of the workflow that the run executes.
     pub workflow: Box<str>,
     /// The workflow's version it started on; 0 for a frozen graph.
     pub version: u32,
@@ -314,7 +314,7 @@ impl StatusCounts {
 /// A link to something an action made in another system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceRow {
-    /// Its tenant.
+    /// The tenant that it belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// The other system.
     pub system: Box<str>,
@@ -333,7 +333,7 @@ pub struct ResourceRow {
 /// A definition to publish.
 #[derive(Clone, Debug)]
 pub struct NewDefinition {
-    /// Its tenant.
+    /// The tenant that it belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// The workflow's id.
     pub workflow: Box<str>,
@@ -361,7 +361,7 @@ pub struct Published {
 /// A published definition.
 #[derive(Clone, Debug)]
 pub struct DefinitionRow {
-    /// Its tenant.
+    /// The tenant that it belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// The workflow's id.
     pub workflow: Box<str>,
@@ -380,7 +380,7 @@ pub struct DefinitionRow {
 /// A workflow in the catalogue.
 #[derive(Clone, Debug)]
 pub struct WorkflowRow {
-    /// Its tenant.
+    /// The tenant that it belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// Its id.
     pub workflow: Box<str>,

@@ -12,7 +12,7 @@ use crate::{Error, Pending, SessionId};
 /// Which attempt an item is: at most one item exists for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkKey {
-    /// The run.
+    /// The run that handed the attempt out.
     pub run: RunId,
     /// The node instance's number in the run.
     pub instance: u32,
@@ -91,7 +91,7 @@ pub enum ItemState {
     Waiting,
     /// A worker has it.
     Leased {
-        /// The worker.
+        /// The name of the worker that has the item.
         worker: Box<str>,
         /// Its lease.
         lease: WorkLease,
