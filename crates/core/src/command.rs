@@ -27,7 +27,7 @@ pub enum RunCommand<N = String> {
     },
     /// Start no new nodes.
     Pause,
-    /// Go on.
+    /// Continue: start new nodes again.
     Resume,
     /// Try nodes again; none named means all that can be.
     Reattempt {

@@ -110,7 +110,7 @@ pub enum Event {
     Reattempted {
         /// Their paths.
         nodes: Vec<Box<str>>,
-        /// Who and why.
+        /// Who asked for it, and why.
         #[serde(flatten)]
         actor: Actor,
     },
@@ -132,7 +132,7 @@ pub enum Event {
     CompensationRetried {
         /// Their paths.
         nodes: Vec<Box<str>>,
-        /// Who and why.
+        /// Who asked for it, and why.
         #[serde(flatten)]
         actor: Actor,
     },
@@ -140,7 +140,7 @@ pub enum Event {
     CompensationSkipped {
         /// Their paths.
         nodes: Vec<Box<str>>,
-        /// Who and why.
+        /// Who asked for it, and why.
         #[serde(flatten)]
         actor: Actor,
     },
@@ -155,11 +155,11 @@ pub enum Event {
     Imported {
         /// Digest of the new definition.
         definition: Digest,
-        /// Who and why.
+        /// Who asked for it, and why.
         #[serde(flatten)]
         actor: Actor,
     },
-    /// Another process took the run over: every open attempt may be started again.
+    /// Another process recovered the run: every open attempt may be started again.
     Recovered {
         /// What became of the one before.
         #[serde(default, skip_serializing_if = "After::is_death")]
@@ -177,7 +177,7 @@ pub enum Event {
         node: Option<Box<str>>,
         /// Its code.
         code: Box<str>,
-        /// A sentence.
+        /// What the warning is about, as a sentence.
         message: Box<str>,
     },
     /// The run ended.
@@ -270,10 +270,10 @@ pub struct Grace {
 /// Who did something by hand, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
-    /// Who.
+    /// Who asked: the name of the caller, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Box<str>>,
-    /// Why.
+    /// The reason that the caller gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Box<str>>,
     /// The request that asked for it, where the caller gave it a key.
@@ -434,7 +434,7 @@ pub struct SetByHand {
     /// Variables that the node set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vars: BTreeMap<Box<str>, Stored>,
-    /// Who and why.
+    /// Who asked for it, and why.
     #[serde(flatten)]
     pub actor: Actor,
 }
@@ -624,7 +624,7 @@ pub enum Compensation {
 pub struct RunFailure {
     /// Its code.
     pub code: Box<str>,
-    /// A sentence.
+    /// Why the run failed, as a sentence.
     pub message: Box<str>,
     /// The nodes whose failure was not handled.
     pub nodes: Vec<Box<str>>,

@@ -16,7 +16,7 @@ use crate::value::ValueRef;
 /// One attempt, handed to a worker.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
-    /// The run.
+    /// The run that hands the attempt out.
     pub run: RunId,
     /// The run's workflow.
     pub workflow: Arc<str>,

@@ -20,7 +20,7 @@ pub struct WaitingNode {
     pub node: Instance,
     /// Its path.
     pub path: Box<str>,
-    /// How it stands.
+    /// What it waits for, or how far the loop is.
     pub what: WaitState,
 }
 

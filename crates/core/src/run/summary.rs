@@ -11,7 +11,7 @@ use crate::status::NodeStatus;
 /// A summary of a run for observers.
 #[derive(Clone)]
 pub struct RunSummary {
-    /// The run.
+    /// The run that is summarised.
     pub run: RunId,
     /// The request for it.
     pub queued: Arc<Queued>,

@@ -139,7 +139,7 @@ pub enum Input {
         node: Instance,
         /// The attempt's number.
         attempt: u32,
-        /// Why.
+        /// Why the child did not start, or what became of it.
         failure: Box<Failure>,
     },
     /// A caller asks something of the run.
@@ -263,7 +263,7 @@ pub enum Outcome {
 pub struct Failure {
     /// Its code.
     pub code: Box<str>,
-    /// A sentence.
+    /// What went wrong, as a sentence.
     pub message: Box<str>,
     /// Whether another attempt might succeed.
     pub retriable: bool,
