@@ -170,7 +170,7 @@ pub enum ShardInput {
         node: Instance,
         /// The attempt's number.
         attempt: u32,
-        /// Why.
+        /// Why the child did not start.
         failure: Box<Failure>,
     },
     /// The store answers an append.
@@ -179,7 +179,7 @@ pub enum ShardInput {
         run: RunId,
         /// Which append.
         append_id: u64,
-        /// The answer.
+        /// What the store answered; it may not know whether the record is durable.
         result: Result<Appended, AppendError>,
     },
     /// The head that an [`Effect::ReadHead`] asked for.
@@ -200,7 +200,7 @@ pub enum ShardInput {
     LoadFailed {
         /// The run that waits for the values.
         run: RunId,
-        /// Why.
+        /// Why the store could not read them.
         error: windlass_store::Error,
     },
     /// The result of an [`Effect::Evaluate`].
@@ -285,13 +285,13 @@ pub enum Begin {
 pub enum ChildCommand {
     /// Start it. After a crash either nothing of it exists, or all of it does.
     Start(Box<ChildStart>),
-    /// End it.
+    /// Cancel it.
     Cancel,
     /// End it because the parent's time is over.
     TimeOut,
     /// Start nothing more.
     Pause,
-    /// Go on.
+    /// Continue after a pause.
     Resume,
     /// Undo what it did.
     Compensate,
@@ -304,7 +304,7 @@ pub struct FailedAttempt {
     pub path: Box<str>,
     /// Whether it was to compensate the node.
     pub undo: bool,
-    /// Why.
+    /// The code and the message of the failure.
     pub failure: Failure,
     /// Whether another attempt follows.
     pub again: bool,
@@ -313,9 +313,9 @@ pub struct FailedAttempt {
 /// An attempt that a worker of another process takes.
 #[derive(Clone, Copy, Debug)]
 pub struct HandOut<'a> {
-    /// The run.
+    /// The run that hands the attempt out.
     pub run: RunId,
-    /// The node.
+    /// The node instance that the attempt belongs to.
     pub node: Instance,
     /// The attempt's number.
     pub attempt: u32,
@@ -492,7 +492,7 @@ pub enum Effect {
         run: RunId,
         /// The run that started it, if it is a child: its end may be durable.
         parent: Option<RunId>,
-        /// Why.
+        /// Why the store did not take the record.
         error: windlass_store::Error,
     },
 }
