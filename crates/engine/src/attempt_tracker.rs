@@ -14,7 +14,7 @@ use crate::options::Observer;
 /// An attempt that has ended, durably.
 #[derive(Clone, Debug)]
 pub struct FinishedAttempt {
-    /// The run.
+    /// The run that the attempt belongs to.
     pub run: RunId,
     /// The run's workflow.
     pub workflow: Arc<str>,
@@ -28,7 +28,7 @@ pub struct FinishedAttempt {
     pub instance: Instance,
     /// Its path.
     pub node: Box<str>,
-    /// The action.
+    /// The name of the action that was called.
     pub action: Arc<str>,
     /// The attempt's number, from 1.
     pub attempt: u32,

@@ -22,7 +22,7 @@ use crate::payload::{PayloadError, check_payload, check_payload_off_thread};
 pub enum CommandError {
     /// The run's state does not allow it; `nodes` are the ones in the way.
     Refused {
-        /// Why.
+        /// What the run's state does not allow.
         refusal: Refusal,
         /// The nodes that the refusal names; of an unknown signal, the known ones.
         nodes: Vec<String>,

@@ -77,7 +77,7 @@ pub enum EngineEvent<'a> {
     DeadLettered {
         /// The run that no process may acquire now.
         run: RunId,
-        /// Why.
+        /// Why it is a dead letter.
         reason: &'a str,
     },
     /// Something stored is damaged; everything else goes on.
@@ -93,12 +93,12 @@ pub enum EngineEvent<'a> {
         run: RunId,
         /// The status that it ended with.
         status: RunStatus,
-        /// What it is.
+        /// A summary of the run.
         about: &'a RunSummary,
     },
     /// A run began, or was recovered from a process that is gone.
     Began {
-        /// What it is.
+        /// A summary of the run.
         about: &'a RunSummary,
         /// Whether it had begun before, in a process that is gone.
         recovered: bool,
@@ -110,7 +110,7 @@ pub enum EngineEvent<'a> {
     },
     /// The store answered an append of these many records.
     Appended {
-        /// How many.
+        /// The number of records.
         records: usize,
         /// How long it took, from being handed over to the answer.
         took: Duration,

@@ -14,7 +14,7 @@ use crate::secrecy::Secrecy;
 /// What an action may know of the attempt it serves.
 #[derive(Clone)]
 pub struct Context {
-    /// The run.
+    /// The run that called the action.
     pub run: RunId,
     /// The run's workflow.
     pub workflow: Arc<str>,

@@ -22,7 +22,7 @@ const REMEMBERED: usize = 20_000;
 /// A worker, as the list shows it.
 #[derive(Clone, Debug)]
 pub struct WorkerInfo {
-    /// Whose it is.
+    /// The tenant that the worker belongs to; `None` if it has none.
     pub tenant: Option<Box<str>>,
     /// Its name, unique per process.
     pub worker: Box<str>,

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 pub enum WorkState {
     /// A worker has it.
     With {
-        /// The worker.
+        /// The name of the worker that has the attempt.
         worker: Box<str>,
         /// Since when workers have it.
         since: Option<Millis>,
@@ -25,7 +25,7 @@ pub enum WorkState {
     },
     /// A worker had it and was silent for too long: it waits for that worker or another.
     Silent {
-        /// The worker.
+        /// The name of the worker that had the attempt.
         worker: Box<str>,
         /// When its lease ran out.
         since: Millis,

@@ -17,7 +17,7 @@ use crate::replay::{EventPosition, Visitor};
 pub struct ByHand {
     /// Whether the node is shown as skipped.
     pub skipped: bool,
-    /// Who and why.
+    /// Who asked for it, and why.
     pub actor: Actor,
 }
 
