@@ -48,6 +48,12 @@ export async function openCommand(command, model, path, node) {
     if (!doIt.disabled) void send(false);
     else if (!tryIt.disabled) void send(true);
   });
+  // Enter in a field gives the command, unless it ends something.
+  form.addEventListener('keydown', (event) => {
+    if (event.key !== 'Enter' || command.danger || !(event.target instanceof HTMLInputElement)) return;
+    event.preventDefault();
+    form.requestSubmit();
+  });
   reason.addEventListener('input', changed);
   const dialog = openDialog(`${command.name}${path ? ` ${path}` : ''}`, form, undefined, forked ? 'wide' : '');
   changed();
@@ -59,7 +65,8 @@ export async function openCommand(command, model, path, node) {
     let problem = null;
     for (const field of fields) {
       try {
-        Object.assign(values, field.read());
+        for (const [key, value] of Object.entries(field.read()))
+          values[key] = Array.isArray(value) && Array.isArray(values[key]) ? [...values[key], ...value] : value;
       } catch (error) {
         problem = error instanceof Error ? error.message : String(error);
       }
@@ -79,7 +86,7 @@ export async function openCommand(command, model, path, node) {
         body: dryRun ? { ...values, dryRun } : values,
         key: dryRun ? undefined : key,
       });
-      if (dryRun) fill(result, preview(answer, command));
+      if (dryRun) fill(result, preview(answer, command, values));
       else {
         dialog.close();
         if (answer.executionId && answer.executionId !== model.id) navigate(runHref(answer.executionId));
@@ -92,17 +99,20 @@ export async function openCommand(command, model, path, node) {
       doIt.disabled = forked;
     }
     tryIt.disabled = false;
+    result.scrollIntoView({ block: 'nearest' });
   }
 }
 
-/** What would happen. @param {any} answer @param {import('./commands.js').Command} command */
-function preview(answer, command) {
+/** What would happen. @param {any} answer @param {import('./commands.js').Command} command @param {any} values */
+function preview(answer, command, values) {
   const again = answer.again ?? [];
   const reused = answer.reused ?? [];
   const undone = answer.undone ?? [];
   const box = h('div', { class: 'preview', data: { preview: command.id } });
   if (again.length) box.append(h('strong', null, `Runs again: ${plural(again.length, 'node')}`), names(again));
   if (reused.length) box.append(h('strong', null, `Reused: ${plural(reused.length, 'result')}`), names(reused));
+  if (command.id === 'compensate' && values.retry) box.append(h('strong', null, 'Compensated again'), names(values.retry));
+  if (command.id === 'compensate' && values.skip) box.append(h('strong', null, 'Left out'), names(values.skip));
   if (undone.length)
     box.append(
       h('strong', null, `Undone: ${plural(undone.length, 'node')}`),

@@ -46,6 +46,9 @@ function output(changed) {
 /** @param {import('../run/model.js').RunModel} model @param {() => void} changed @returns {Field[]} */
 function compensation(model, changed) {
   if (model.exec.compensation !== 'incomplete') return [];
+  const failed = [...model.nodes].filter(([, node]) => node.compensation?.status === 'Failed');
+  if (failed.length) return failed.slice(0, 50).map(([path, node]) => failedCompensation(path, node.compensation.error, changed));
+  // A large run is read without its nodes.
   const make = (/** @type {string} */ key, /** @type {string} */ words) => {
     const input = h('input', { type: 'text', id: `act-${key}`, placeholder: 'node, node …', on: { input: changed } });
     return {
@@ -54,6 +57,28 @@ function compensation(model, changed) {
     };
   };
   return [make('retry', 'Retry the compensation of'), make('skip', 'Leave out')];
+}
+
+/** What to do about one compensation that failed. @param {string} path @param {any} error @param {() => void} changed @returns {Field} */
+function failedCompensation(path, error, changed) {
+  const id = `act-undo-${path}`;
+  const select = h(
+    'select',
+    { id, on: { change: changed } },
+    h('option', { value: 'retry' }, 'Try again'),
+    h('option', { value: 'skip' }, 'Leave it out: count it as undone'),
+    h('option', { value: '' }, 'Leave it as it is'),
+  );
+  return {
+    element: h(
+      'div',
+      { class: 'field' },
+      h('label', { for: id }, `Compensation of ${path}`),
+      h('span', { class: 'help' }, h('code', { class: 'bad' }, error?.code ?? 'FAILED'), ' ', error?.message ?? ''),
+      select,
+    ),
+    read: () => (select.value ? { [select.value]: [path] } : {}),
+  };
 }
 
 /** The definition of the node at a path. @param {any} definition @param {string} path */
@@ -182,7 +207,7 @@ export function differences(root, before, after) {
   const set = {};
   if (isObject(before) && isObject(after)) {
     for (const key of Object.keys(after))
-      if (JSON.stringify(before[key]) !== JSON.stringify(after[key])) set[`${root}.${key}`] = after[key];
+      if (before[key] !== after[key] && JSON.stringify(before[key]) !== JSON.stringify(after[key])) set[`${root}.${key}`] = after[key];
   } else if (isObject(after)) for (const key of Object.keys(after)) set[`${root}.${key}`] = after[key];
   return set;
 }

@@ -6,13 +6,15 @@ import { paintEdges } from './paint-edges.js';
 export { STATUSES };
 const TONES = ['idle', 'idle', 'live', 'wait', 'good', 'bad', 'idle', 'block', 'block'];
 
+/** @typedef {'added' | 'removed' | 'changed' | 'failing' | 'flaky'} Change */
+
 /**
  * @typedef {object} Marks what is said of boxes and edges, by their place in the scene
  * @property {Uint8Array} status index into STATUSES; 255 without one
  * @property {Map<number, string>} notes a word at the right side of a box
  * @property {Uint8Array} edge 0 unresolved, 1 taken, 2 not taken, 3 lost
  * @property {Set<number>} critical edges of the critical path
- * @property {Map<number, 'added' | 'removed' | 'changed'>} changes
+ * @property {Map<number, Change>} changes what is drawn instead of a status
  * @property {Map<number, number>} [progress] from 0 to 1
  */
 
@@ -106,7 +108,7 @@ function farBoxes(g, scene, marks, boxes, how) {
 /** @param {Marks} marks @param {number} i */
 export function boxTone(marks, i) {
   const change = marks.changes.get(i);
-  if (change) return { added: 'good', removed: 'bad', changed: 'wait' }[change];
+  if (change) return { added: 'good', removed: 'bad', changed: 'wait', failing: 'bad', flaky: 'wait' }[change];
   return marks.status[i] === 255 ? null : TONES[marks.status[i]];
 }
 
@@ -192,14 +194,18 @@ function content(g, scene, marks, i, h, how, scale = 1) {
   const [x, y, w] = [scene.x[i], scene.y[i], scene.w[i]];
   const status = marks.status[i];
   const colour = boxTone(marks, i);
-  if (colour) glyph(g, x + 15, y + h / 2, status, palette[colour], palette);
-  const left = colour ? x + 38 : x + 12;
+  const sign = marks.changes.get(i);
+  if (sign) changeSign(g, x + 15, y + h / 2, sign, palette[colour ?? 'ink'], palette.text);
+  else if (colour) glyph(g, x + 15, y + h / 2, status, palette[colour], palette);
+  const left = colour ? x + 36 : x + 12;
   const note = marks.notes.get(i);
-  const room = x + w - left - 10 - (scene.folds(i) ? 14 : 0);
+  const room = x + w - left - 6 - (scene.folds(i) ? 14 : 0);
   g.textAlign = 'left';
   g.textBaseline = 'middle';
   g.fillStyle = palette.ink;
+  // A name that is a little too long gets smaller letters before it is cut.
   g.font = `600 13px ${palette.text}`;
+  if (!fits(g, label[i], room)) g.font = `600 11.5px ${palette.text}`;
   const second = scale > 0.45 ? (note ?? detail[i]) : '';
   g.fillText(fit(g, label[i], room), left, second ? y + h / 2 - 8 : y + h / 2);
   if (second) {
@@ -212,6 +218,20 @@ function content(g, scene, marks, i, h, how, scale = 1) {
     g.font = `12px ${palette.text}`;
     g.fillText(scene.opened.has(i) ? '▾' : '▸', x + w - 18, y + h / 2);
   }
+}
+
+/** @param {CanvasRenderingContext2D} g @param {number} x @param {number} y @param {Change} change @param {string} colour @param {string} face */
+function changeSign(g, x, y, change, colour, face) {
+  g.fillStyle = colour;
+  g.textAlign = 'center';
+  g.textBaseline = 'middle';
+  g.font = `700 15px ${face}`;
+  g.fillText({ added: '+', removed: '−', changed: '~', failing: '!', flaky: '!' }[change], x, y + 1);
+}
+
+/** @param {CanvasRenderingContext2D} g @param {string} text @param {number} room */
+function fits(g, text, room) {
+  return fit(g, text, room) === text;
 }
 
 /** @type {Map<string, string>} */

@@ -30,6 +30,7 @@ export class GraphElement extends HTMLElement {
     this.selected = -1;
     this.hover = -1;
     this.fitted = true;
+    this.painted = false;
     /** @type {Set<number> | null} */
     this.found = null;
     this.size = { width: 0, height: 0, ratio: 1 };
@@ -198,6 +199,8 @@ export class GraphElement extends HTMLElement {
     if (!this.far.paint(this.g, this.scene, this.marks, this.camera, how, this.draw))
       paint(this.g, this.scene, this.marks, this.camera, how);
     this.map.paint(this.scene, this.marks, this.camera, how);
+    if (!this.painted) performance.mark('graph-painted');
+    this.painted = true;
   }
 
   /** @param {number} i @param {{ x: number, y: number }} p */

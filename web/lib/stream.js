@@ -5,7 +5,7 @@ import { ApiError, onReturn, request } from './api.js';
 /**
  * @typedef {object} Listener
  * @property {(event: any) => void} event
- * @property {(state: 'live' | 'ended' | 'lost') => void} state
+ * @property {(state: 'live' | 'ended' | 'lost' | 'gone') => void} state
  */
 
 /**
@@ -37,7 +37,7 @@ export function follow(path, position, listener) {
       } catch (error) {
         if (abort.signal.aborted) return;
         if (error instanceof ApiError && (error.status === 404 || error.status === 401)) {
-          listener.state('lost');
+          listener.state(error.status === 404 ? 'gone' : 'lost');
           return;
         }
       }

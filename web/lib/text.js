@@ -30,9 +30,9 @@ export function number(n) {
   return n.toLocaleString('en-US');
 }
 
-/** @param {number} n @param {string} word */
-export function plural(n, word) {
-  return `${number(n)} ${word}${n === 1 ? '' : 's'}`;
+/** @param {number} n @param {string} word @param {string} [many] if it is not the word with an s */
+export function plural(n, word, many = `${word}s`) {
+  return `${number(n)} ${n === 1 ? word : many}`;
 }
 
 /** @param {number} n */

@@ -18,7 +18,7 @@ const FINAL = ['Succeeded', 'Failed', 'Cancelled', 'Skipped', 'Blocked'];
 
 /**
  * What is different after an event, or null if it is older than what is known.
- * @param {import('../types/api.js').EventShape} event @param {import('./model.js').NodeState | undefined} before
+ * @param {import('../types/api.js').Event} event @param {import('./model.js').NodeState | undefined} before
  * @returns {Partial<import('./model.js').NodeState> | null}
  */
 export function changeOf(event, before) {
@@ -34,7 +34,7 @@ export function changeOf(event, before) {
   return change;
 }
 
-/** How far a loop is after one of its iterations began or ended. @param {import('../types/api.js').EventShape} event @param {any} loop */
+/** How far a loop is after one of its iterations began or ended. @param {import('../types/api.js').Event} event @param {any} loop */
 export function iterationsAfter(event, loop) {
   if (!loop) return null;
   const started = event.kind === 'IterationStarted';
@@ -46,7 +46,7 @@ export function iterationsAfter(event, loop) {
   };
 }
 
-/** What the packed statuses say of the node with a number. @param {import('../types/api.js').StatusesShape} statuses @param {number} n @param {number} created */
+/** What the packed statuses say of the node with a number. @param {import('../types/api.js').Statuses} statuses @param {number} n @param {number} created */
 export function stateAt(statuses, n, created) {
   const start = statuses.started[n];
   const took = statuses.took[n];

@@ -5,6 +5,7 @@ import { get, runPath } from '../lib/api.js';
 import { number } from '../lib/text.js';
 import { basePath } from './model.js';
 import { showWhole } from '../ui/value.js';
+import { focusIn, moveByKeys, restore, setStop } from './roving.js';
 
 const ROW = 24;
 const CHUNK = 200;
@@ -30,6 +31,11 @@ export class EventLog extends HTMLElement {
     this.count = h('span', { class: 'muted' });
     this.follow = h('button', { type: 'button', class: 'link', on: { click: () => this.toTail() } }, 'Go to the end');
     this.draw = eachFrame(() => this.render());
+    moveByKeys(
+      this.scroller,
+      () => this.total,
+      (place) => this.reveal(place),
+    );
     this.scroller.addEventListener(
       'scroll',
       () => {
@@ -46,13 +52,15 @@ export class EventLog extends HTMLElement {
       h('div', { class: 'pane-head' }, h('h2', null, 'Events'), this.count, h('span', { class: 'spacer' }), this.follow),
       this.scroller,
     );
-    new ResizeObserver(() => this.draw()).observe(this.scroller);
+    // A pane that becomes lower while the head above it grows must stay at its end.
+    new ResizeObserver(() => (this.tail ? this.toTail() : this.draw())).observe(this.scroller);
   }
 
   /** @param {import('./model.js').RunModel} model */
   attach(model) {
     this.model = model;
     model.addEventListener('events', () => this.grow());
+    model.addEventListener('travel', () => (model.at === null ? this.toTail() : this.show(model.at)));
     void this.open();
   }
 
@@ -67,7 +75,8 @@ export class EventLog extends HTMLElement {
         () => end,
       );
     this.total = Math.max(this.total, end);
-    this.toTail();
+    if (model.at !== null) this.show(model.at);
+    else this.toTail();
     model.mark('events');
   }
 
@@ -111,8 +120,22 @@ export class EventLog extends HTMLElement {
   /** Shows an event. @param {number} position */
   show(position) {
     this.tail = false;
-    this.scroller.scrollTop = Math.max(0, ((position - 4) / Math.max(this.total, 1)) * Math.min(this.total * ROW, TALLEST));
+    this.size();
+    // In the middle, so that what came before and after is seen.
+    const above = this.scroller.clientHeight / ROW / 2;
+    this.scroller.scrollTop = Math.max(0, ((position - above) / Math.max(this.total, 1)) * Math.min(this.total * ROW, TALLEST));
     this.draw();
+  }
+
+  /** Scrolls as little as it takes to see a row. @param {number} place */
+  reveal(place) {
+    const { scroller } = this;
+    const ratio = Math.min(this.total * ROW, TALLEST) / Math.max(this.total * ROW, 1);
+    const [above, below] = [place * ROW * ratio, (place + 1) * ROW * ratio - scroller.clientHeight];
+    if (above < scroller.scrollTop) scroller.scrollTop = above;
+    else if (below > scroller.scrollTop) scroller.scrollTop = below + 1;
+    this.tail = scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - ROW;
+    this.render();
   }
 
   render() {
@@ -132,10 +155,13 @@ export class EventLog extends HTMLElement {
       const chunk = this.chunks.get(Math.floor(place / CHUNK));
       const event = chunk?.[place % CHUNK];
       if (!event) this.want(Math.floor(place / CHUNK));
-      rows.push(event ? this.row(event) : h('div', { class: 'event' }, h('span', { class: 'muted' }, `${place + 1} …`)));
+      rows.push(event ? this.row(event, place) : h('div', { class: 'event', data: { place } }, h('span', { class: 'muted' }, `${place + 1} …`)));
     }
     this.rows.style.setProperty('transform', `translateY(${this.scroller.scrollTop - (top - first * ROW)}px)`);
+    const focus = focusIn(this.scroller);
     fill(this.rows, rows);
+    restore(this.scroller, focus);
+    setStop(this.scroller, Math.min(Math.ceil(top / ROW), last - 1));
   }
 
   /** @param {number} chunk */
@@ -153,13 +179,13 @@ export class EventLog extends HTMLElement {
     this.draw();
   }
 
-  /** @param {any} event */
-  row(event) {
+  /** @param {any} event @param {number} place */
+  row(event, place) {
     const mine = this.selected !== null && event.node !== null && (event.node === this.selected || basePath(event.node) === this.selected);
     const later = this.model?.at !== null && event.position > (this.model?.at ?? Infinity);
     const row = h(
       'div',
-      { class: `event level-${event.level}${mine ? ' mine' : ''}${later ? ' later' : ''}` },
+      { class: `event level-${event.level}${mine ? ' mine' : ''}${later ? ' later' : ''}${this.model?.at === event.position ? ' here' : ''}`, data: { place } },
       h(
         'button',
         {
@@ -172,9 +198,13 @@ export class EventLog extends HTMLElement {
       ),
       h('span', { class: 'event-kind' }, event.kind),
       event.node
-        ? h('button', { type: 'button', class: 'link event-node mono', on: { click: () => this.fire('pick', event.node) } }, event.node)
-        : null,
-      event.attempt > 1 ? h('span', { class: 'muted' }, `#${event.attempt}`) : null,
+        ? h(
+            'button',
+            { type: 'button', class: 'link event-node mono', title: event.node, on: { click: () => this.fire('pick', event.node) } },
+            event.node,
+            event.attempt > 1 ? h('span', { class: 'muted' }, ` #${event.attempt}`) : null,
+          )
+        : h('span'),
       h(
         'button',
         {

@@ -7,6 +7,7 @@ import { runHref, withParams, workflowHref } from '../lib/router.js';
 import { copyButton, labelChips, time } from '../ui/bits.js';
 import { longText } from '../ui/value.js';
 import { actionButtons } from '../act/buttons.js';
+import { clockOf } from './moment.js';
 
 export class RunHead extends HTMLElement {
   constructor() {
@@ -36,8 +37,8 @@ export class RunHead extends HTMLElement {
   draw(model) {
     const { exec } = model;
     if (!exec) return;
-    const took = exec.startedAt ? (exec.endedAt ? Date.parse(exec.endedAt) : Date.now()) - Date.parse(exec.startedAt) : null;
-    const key = JSON.stringify([exec.status, exec.labels, exec.counts, exec.compensation, duration(took), model.stream, model.at]);
+    const took = exec.startedAt ? (exec.endedAt ? Date.parse(exec.endedAt) : clockOf(model)) - Date.parse(exec.startedAt) : null;
+    const key = JSON.stringify([exec.status, exec.labels, exec.counts, exec.compensation, duration(took), model.stream, model.at, model.moment?.at]);
     if (key !== this.shown && !this.contains(document.querySelector('dialog'))) {
       this.shown = key;
       const focused = this.top.contains(document.activeElement) ? document.activeElement?.textContent : null;
@@ -68,6 +69,7 @@ export class RunHead extends HTMLElement {
           h('span', { class: 'mono muted' }, exec.executionId),
           copyButton(exec.executionId, 'Copy the id'),
           liveState(model),
+          model.at === null && model.stream !== 'gone' ? actionButtons(model, null) : null,
         ),
         h(
           'div',
@@ -89,7 +91,6 @@ export class RunHead extends HTMLElement {
             : null,
           labelChips(exec.labels, (k, v) => `/?label=${encodeURIComponent(`${k}=${v}`)}`),
         ),
-        model.at === null ? actionButtons(model, null) : null,
       );
       if (focused) [...this.top.querySelectorAll('button')].find((b) => b.textContent === focused)?.focus();
     }
@@ -191,6 +192,7 @@ function counts(all) {
 /** @param {import('./model.js').RunModel} model */
 function liveState(model) {
   if (model.at !== null) return h('span', { class: 'pill wait' }, `as it was at event ${number(model.at)}`);
+  if (model.stream === 'gone') return h('span', { class: 'pill bad' }, 'removed from the server');
   if (ended(model.exec.status)) return null;
   if (model.stream === 'live') return h('span', { class: 'pill live' }, 'live');
   return model.stream === 'lost' ? h('span', { class: 'pill wait' }, 'reconnecting') : null;

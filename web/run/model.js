@@ -1,6 +1,6 @@
 // A run as the page knows it: the snapshot, the statuses by node, and the events that change them
 // while it executes. Views listen; this knows none of them.
-import { get, getIfAny, request, runPath, workflowPath } from '../lib/api.js';
+import { ApiError, get, getIfAny, request, runPath, workflowPath } from '../lib/api.js';
 import { eachFrame } from '../lib/dom.js';
 import { follow } from '../lib/stream.js';
 import { ended } from '../lib/status.js';
@@ -8,15 +8,19 @@ import { getToken } from '../lib/session.js';
 import { STATUSES } from '../graph/glyph.js';
 import { Scene } from '../graph/scene.js';
 import { makeMarks } from './marks.js';
+import { eventAt } from './moment.js';
 import { BECOMES, changeOf, iterationsAfter, stateAt } from './change.js';
 
-/** @typedef {{ status: string, attempts: number, startedAt: string | null, endedAt: string | null, name?: string | null, kind?: string, actionType?: string | null, error?: any, child?: string, signal?: string, due?: string, iterations?: any, counts?: any, blockedBy?: string[], handled?: boolean | null }} NodeState */
+/** @typedef {{ status: string, attempts: number, startedAt: string | null, endedAt: string | null, name?: string | null, kind?: string, actionType?: string | null, error?: any, child?: string, signal?: string, due?: string, iterations?: any, counts?: any, compensation?: any, blockedBy?: string[], handled?: boolean | null }} NodeState */
 
 /** The letters of statuses, in the order of STATUSES. */
 const LETTERS = 'PQRWSFKBC';
-/** Runs of more nodes, or with larger values, are read again without them. */
+/** Runs of more nodes, more events or larger values are read without their nodes. */
 const LARGE = 1500;
+const EVENTFUL = 20_000;
 const HEAVY = 1_000_000;
+/** How many nodes inside loops are remembered: a page that is left open must not grow. */
+const INSIDE = 6000;
 /** Graphs of more nodes name those inside groups on demand. */
 const MANY = 20_000;
 
@@ -49,7 +53,9 @@ export class RunModel extends EventTarget {
     this.position = 0;
     /** @type {number | null} */
     this.at = null;
-    /** @type {'live' | 'ended' | 'lost' | 'none'} */
+    /** The event at that position. @type {any} */
+    this.moment = null;
+    /** @type {'live' | 'ended' | 'lost' | 'gone' | 'none'} */
     this.stream = 'none';
     this.heavy = false;
     this.liveEvents = /** @type {any[]} */ ([]);
@@ -108,7 +114,8 @@ export class RunModel extends EventTarget {
   async fetchRun() {
     const query = new URLSearchParams();
     if (this.at !== null) query.set('at', String(this.at));
-    if ((this.heavy || (this.statuses?.nodes.length ?? 0) > LARGE) && this.scene?.count) query.set('nodes', this.scene.id(0));
+    this.moment = this.at === null ? null : await eventAt(this.id, this.at, this.signal).catch(() => null);
+    if (this.heavy || (this.statuses?.nodes.length ?? 0) > LARGE || this.position > EVENTFUL) query.set('nodes', 'none');
     const text = await (await request('GET', `${runPath(this.id)}?${query}`, { signal: this.signal })).text();
     this.heavy = text.length > HEAVY;
     return JSON.parse(text);
@@ -207,7 +214,8 @@ export class RunModel extends EventTarget {
     this.mark('events');
     if (this.at !== null) return;
     if (event.node && BECOMES[event.kind]) this.change(event);
-    else if (event.node && event.kind.startsWith('Iteration')) this.iterate(event);
+    else if (event.node && event.kind.startsWith('Iteration'))
+      this.patch(event.node, { iterations: iterationsAfter(event, this.nodes.get(event.node)?.iterations) });
     else if (event.node && event.kind === 'LoopExpanded')
       this.patch(event.node, { iterations: { total: event.data.count, started: 0, running: 0, failed: 0 } });
     else if (event.node && event.kind === 'ChildStarted') this.patch(event.node, { child: event.data.executionId });
@@ -221,16 +229,12 @@ export class RunModel extends EventTarget {
     if (change) this.patch(event.node, change);
   }
 
-  /** @param {any} event */
-  iterate(event) {
-    const iterations = iterationsAfter(event, this.nodes.get(event.node)?.iterations);
-    if (iterations) this.patch(event.node, { iterations });
-  }
-
   /** @param {string} path @param {Partial<NodeState>} change */
   patch(path, change) {
     const before = this.nodes.get(path) ?? { status: 'Pending', attempts: 0, startedAt: null, endedAt: null };
     this.nodes.set(path, { ...before, ...change });
+    let surplus = this.nodes.size > this.numbers.size + INSIDE ? INSIDE / 2 : 0;
+    if (surplus) for (const old of this.nodes.keys()) if (old.includes('[') && surplus-- > 0) this.nodes.delete(old);
     const number = this.numbers.get(path);
     if (number !== undefined && change.status) this.letters[number] = STATUSES.indexOf(change.status);
     this.mark('nodes');
@@ -269,8 +273,11 @@ export class RunModel extends EventTarget {
       this.take(await this.fetchRun());
       for (const event of this.liveEvents) if (event.position > statuses.sequence && event.node && BECOMES[event.kind]) this.change(event);
       if (!ended(this.exec.status) && (this.stream === 'ended' || this.stream === 'none')) this.listen();
-    } catch {
-      // The stream reconnects, and its next event asks again.
+    } catch (error) {
+      // The stream reconnects, and its next event asks again; a run that was removed has none.
+      if (!(error instanceof ApiError) || error.status !== 404) return;
+      this.stream = 'gone';
+      this.mark('stream');
     }
   }
 
@@ -282,6 +289,7 @@ export class RunModel extends EventTarget {
     this.nodes.clear();
     this.takeStatuses(statuses);
     this.take(exec);
+    this.mark('travel');
     if (at === null && !ended(exec.status)) this.listen();
   }
 

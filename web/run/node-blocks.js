@@ -71,13 +71,13 @@ export function errorBlock(error, id) {
   );
 }
 
-/** @param {any[]} actions */
-export function attempts(actions) {
+/** @param {any[]} actions @param {string} [title] */
+export function attempts(actions, title = 'Attempts') {
   if (!actions.length) return null;
   return h(
     'section',
     { class: 'sect' },
-    h('h3', null, 'Attempts'),
+    h('h3', null, title),
     h(
       'ol',
       { class: 'attempts' },
@@ -148,5 +148,16 @@ export function ancestry(model, path, node) {
           : null,
       ),
     ),
+  );
+}
+
+/** What became of undoing the node. @param {any} compensation */
+export function compensationBlock(compensation) {
+  const { status, attempts, error } = compensation;
+  return h(
+    'div',
+    { class: status === 'Failed' ? 'error-block' : 'why' },
+    h('span', null, 'Compensation ', badge(status), attempts > 1 ? ` after ${attempts} attempts` : ''),
+    error ? h('div', null, h('strong', null, error.code), ' ', longText(error.message)) : null,
   );
 }

@@ -11,7 +11,7 @@ import { actionButtons } from '../act/buttons.js';
 import { definedNode } from '../act/fields.js';
 import { bodyOf } from '../graph/draft.js';
 import { basePath } from './model.js';
-import { ancestry, attempts, errorBlock, fact, memberList } from './node-blocks.js';
+import { ancestry, attempts, compensationBlock, errorBlock, fact, memberList } from './node-blocks.js';
 import { membersOf } from './marks.js';
 
 export class NodePanel extends HTMLElement {
@@ -118,7 +118,8 @@ export class NodePanel extends HTMLElement {
   /** @param {import('./model.js').RunModel} model @param {string} path @param {any} node @param {any} why */
   draw(model, path, node, why) {
     const reason = why?.nodes?.find((/** @type {any} */ item) => item.node === path)?.reason;
-    const last = node.actions?.at(-1);
+    const own = (node.actions ?? []).filter((/** @type {any} */ action) => !action.compensation);
+    const last = own.at(-1);
     const took = node.startedAt ? (node.endedAt ? Date.parse(node.endedAt) : Date.now()) - Date.parse(node.startedAt) : null;
     const box = /** @type {HTMLElement} */ (this);
     const scroll = box.scrollTop;
@@ -136,6 +137,7 @@ export class NodePanel extends HTMLElement {
             node.blockedBy.map((/** @type {string} */ other) => [h('a', { class: 'mono', href: withParams({ node: other }) }, other), ' ']),
           )
         : null,
+      node.compensation ? compensationBlock(node.compensation) : null,
       node.child ? h('p', null, 'Child run ', runLink(node.child)) : null,
       node.iterations ? this.loopBlock(model, path, node) : null,
       h(
@@ -149,10 +151,11 @@ export class NodePanel extends HTMLElement {
         fact('Handled', node.handled === true ? 'yes, by a failure edge' : null),
         fact('Worker', last?.worker),
       ),
-      (node.actions?.length ?? 0) > 1 || node.status === 'Failed' ? attempts(node.actions ?? []) : null,
+      own.length > 1 || node.status === 'Failed' ? attempts(own) : null,
       last ? valueBlock('Input', last.parameters) : null,
       node.output !== null || node.status === 'Succeeded' ? valueBlock('Output', node.output) : null,
       ancestry(model, path, node),
+      node.compensation ? attempts(node.actions?.filter((/** @type {any} */ action) => action.compensation) ?? [], 'Attempts to undo it') : null,
     );
     box.scrollTop = scroll;
   }

@@ -4,6 +4,8 @@ import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { duration, number } from '../lib/text.js';
 import { icon, tone } from '../lib/status.js';
 import { basePath } from './model.js';
+import { clockOf } from './moment.js';
+import { focusIn, moveByKeys, restore, setStop } from './roving.js';
 
 const ROW = 24;
 
@@ -27,6 +29,14 @@ export class Timeline extends HTMLElement {
     this.axis = h('div', { class: 'tl-axis', 'aria-hidden': 'true' });
     this.count = h('span', { class: 'muted' });
     this.draw = eachFrame(() => this.render());
+    moveByKeys(
+      this.scroller,
+      () => this.bars.length,
+      (place) => {
+        this.reveal(place);
+        this.render();
+      },
+    );
     this.scroller.addEventListener('scroll', () => this.draw(), { passive: true });
   }
 
@@ -57,9 +67,9 @@ export class Timeline extends HTMLElement {
   update() {
     const model = this.model;
     if (!model?.exec) return;
-    const now = model.at !== null ? latest(model) : Date.now();
+    const now = clockOf(model);
     const from = Date.parse(model.exec.createdAt);
-    const to = model.exec.endedAt ? Date.parse(model.exec.endedAt) : Math.max(now, from + 1000);
+    const to = model.exec.endedAt ? Date.parse(model.exec.endedAt) : Math.max(now, from + (model.at === null ? 1000 : 1));
     this.span = { from, to: Math.max(to, from + 1) };
     /** @type {Map<string, Bar[]>} */
     const inner = new Map();
@@ -102,12 +112,14 @@ export class Timeline extends HTMLElement {
   select(path) {
     this.selected = path;
     const place = this.bars.findIndex((bar) => bar.path === path);
-    if (place >= 0) {
-      const top = place * ROW;
-      if (top < this.scroller.scrollTop || top + ROW > this.scroller.scrollTop + this.scroller.clientHeight)
-        this.scroller.scrollTop = top - 48;
-    }
+    if (place >= 0) this.reveal(place);
     this.draw();
+  }
+
+  /** @param {number} place */
+  reveal(place) {
+    const top = place * ROW;
+    if (top < this.scroller.scrollTop || top + ROW > this.scroller.scrollTop + this.scroller.clientHeight) this.scroller.scrollTop = top - 48;
   }
 
   render() {
@@ -124,10 +136,13 @@ export class Timeline extends HTMLElement {
     this.space.style.setProperty('height', `${this.bars.length * ROW}px`);
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 3);
     const last = Math.min(this.bars.length, first + Math.ceil(this.scroller.clientHeight / ROW) + 6);
+    const focus = focusIn(this.scroller);
     fill(
       this.space,
       this.bars.slice(first, last).map((bar, k) => this.row(bar, first + k, at)),
     );
+    restore(this.scroller, focus);
+    setStop(this.scroller, Math.min(Math.ceil(this.scroller.scrollTop / ROW), last - 1));
   }
 
   /** @param {Bar} bar @param {number} place @param {(t: number) => number} at */
@@ -157,7 +172,7 @@ export class Timeline extends HTMLElement {
     const words = `${path}: ${node.status}, ${duration(bar.end - bar.start)}${bar.start - bar.from > 5 ? ` after ${duration(bar.start - bar.from)} in the queue` : ''}${node.attempts > 1 ? `, ${node.attempts} attempts` : ''}`;
     return h(
       'div',
-      { role: 'listitem', class: 'tl-row', style: { top: `${place * ROW}px` } },
+      { role: 'listitem', class: 'tl-row', data: { place }, style: { top: `${place * ROW}px` } },
       h(
         'button',
         {
@@ -179,13 +194,6 @@ export class Timeline extends HTMLElement {
       ),
     );
   }
-}
-
-/** @param {import('./model.js').RunModel} model */
-function latest(model) {
-  let at = Date.parse(model.exec.startedAt ?? model.exec.createdAt);
-  for (const node of model.nodes.values()) at = Math.max(at, Date.parse(node.endedAt ?? '') || 0, Date.parse(node.startedAt ?? '') || 0);
-  return at;
 }
 
 function legend() {

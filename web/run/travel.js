@@ -9,6 +9,7 @@ export class Travel extends HTMLElement {
     this.className = 'travel';
     this.range = h('input', { type: 'range', min: '1', max: '1', step: '1', 'aria-label': 'Event' });
     this.word = h('span', { class: 'muted' });
+    this.what = h('span', { class: 'travel-what' });
     this.back = h('button', { type: 'button', class: 'button small', on: { click: () => setParams({ at: null }) } }, 'Now');
     /** @type {import('./model.js').RunModel | null} */
     this.model = null;
@@ -23,9 +24,10 @@ export class Travel extends HTMLElement {
   attach(model, total) {
     this.model = model;
     this.total = total;
-    fill(this, h('span', { class: 'travel-name' }, 'Time travel'), this.range, this.word, this.back);
+    fill(this, h('span', { class: 'travel-name' }, 'Time travel'), this.range, this.what, this.word, this.back);
     model.addEventListener('events', () => this.update());
     model.addEventListener('run', () => this.update());
+    model.addEventListener('travel', () => this.update());
     this.update();
   }
 
@@ -44,6 +46,13 @@ export class Travel extends HTMLElement {
       this.word,
       at === null ? `all ${number(Number(this.range.max))} events` : `after event ${number(at)} of ${number(Number(this.range.max))}`,
     );
+    const event = this.model?.moment;
+    const known = at !== null && event?.position === at;
+    fill(this.what, known ? [h('strong', null, event.kind), ' ', event.node ? h('code', null, event.node) : null, ' ', clock(event.at)] : null);
   }
+}
+/** @param {string} at */
+function clock(at) {
+  return at.slice(11, 23);
 }
 customElements.define('w-travel', Travel);

@@ -3,11 +3,11 @@
  * the test on a script error, a violated policy or a request to another host.
  */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 
 const modules = createRequire(join(process.env.PAGE_MODULES ?? join(process.cwd(), 'node_modules'), 'x.js'));
 const { chromium } = modules('playwright-core');
@@ -122,6 +122,18 @@ export class Server {
   }
 }
 
+const MEDIA = { '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
+
+/** Modules from a folder instead of those in the binary, so that a change needs no build. @param {any} page @param {string} folder */
+async function overlay(page, folder) {
+  await page.route('**/assets/**', async (/** @type {any} */ route) => {
+    const name = new URL(route.request().url()).pathname.replace(/^\/assets\/([0-9a-f]{16}\/)?/, '');
+    const path = join(folder, name);
+    if (!existsSync(path)) return route.continue();
+    return route.fulfill({ body: readFileSync(path), contentType: MEDIA[/** @type {keyof typeof MEDIA} */ (extname(name))] });
+  });
+}
+
 export async function launch() {
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: FLAGS });
   return {
@@ -144,6 +156,7 @@ export async function launch() {
         if (protocol.startsWith('http') && host !== `127.0.0.1:${server.port}`) wrong.push(`a request to ${request.url()}`);
       });
       page.setDefaultTimeout(20_000);
+      if (process.env.PAGE_WEB) await overlay(page, process.env.PAGE_WEB);
       return Object.assign(page, {
         wrong,
         goTo: (/** @type {string} */ path) => page.goto(server.url + path),

@@ -15,10 +15,12 @@ const given = (name) => {
 const binary = given('--binary');
 const modules = given('--modules');
 if (!binary || !modules) {
-  console.error('usage: node web/tests/run.mjs --binary PATH --modules node_modules [--only FILE]');
+  console.error('usage: node web/tests/run.mjs --binary PATH --modules node_modules [--only FILE] [--web DIR]');
   process.exit(2);
 }
-const names = given('--only') ? [/** @type {string} */ (given('--only'))] : ['types', 'stories', 'views', 'letters'];
+// Modules of a folder instead of those in the binary: to work on them without a build.
+const folder = given('--web');
+const names = given('--only') ? [/** @type {string} */ (given('--only'))] : ['types', 'stories', 'list', 'acting', 'travel', 'views', 'keyboard', 'hostile', 'recovery', 'letters'];
 const done = spawnSync(
   process.execPath,
   [
@@ -30,7 +32,7 @@ const done = spawnSync(
   ],
   {
     stdio: 'inherit',
-    env: { ...process.env, WINDLASS_BIN: resolve(binary), PAGE_MODULES: resolve(modules) },
+    env: { ...process.env, WINDLASS_BIN: resolve(binary), PAGE_MODULES: resolve(modules), ...(folder ? { PAGE_WEB: resolve(folder) } : {}) },
   },
 );
 process.exit(done.status ?? 1);

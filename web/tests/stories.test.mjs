@@ -145,6 +145,33 @@ test('a workflow with two mistakes is written, repaired, published and run', asy
   await page.locator('.run-title').getByText('Succeeded').waitFor();
 });
 
+test('a draft is simulated: its endings, and the story of one', async () => {
+  page = await chromium.page(server);
+  await page.goTo('/editor');
+  const area = page.getByRole('textbox', { name: 'Definition' });
+  await area.fill(
+    'id: pay\nnodes:\n  - id: charge\n    actionType: core.echo\n    policies: { retry: { maxAttempts: 1 } }\n  - id: ship\n    actionType: core.echo\n    dependsOn: [charge]\n',
+  );
+  await page.locator('.problems').getByText('No problems').waitFor();
+  await page.getByRole('button', { name: 'Simulate' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Failures').fill('charge=50%:DECLINED');
+  await dialog.getByRole('button', { name: 'Simulate 200 runs' }).click();
+  await dialog.getByText('200 simulated runs').waitFor();
+  const failed = dialog.getByRole('row').filter({ hasText: 'NODE_FAILED' });
+  await failed.getByText('charge').waitFor();
+  await dialog.locator('p').filter({ hasText: 'DECLINED' }).waitFor();
+  await dialog.getByRole('row').filter({ hasText: 'Succeeded' }).waitFor();
+  await failed.getByRole('button').click();
+  await dialog.locator('.story li').filter({ hasText: 'DECLINED' }).first().waitFor();
+  await dialog.getByText('The same as a command').click();
+  const [command] = await dialog.locator('.commands code').allInnerTexts();
+  assert.match(command, /^windlass simulate pay\.yaml --trigger '?{}'? --fail '?charge=50%:DECLINED/);
+  await dialog.getByLabel('Failures').fill('chrge=50%');
+  await dialog.getByRole('button', { name: 'Simulate 200 runs' }).click();
+  await dialog.getByText("did you mean 'charge'?").waitFor();
+});
+
 test('completion offers the keys of the schema and the known actions', async () => {
   page = await chromium.page(server);
   await page.goTo('/editor');

@@ -1,12 +1,14 @@
 /** The shapes of the API, made from /api/openapi.json by web/tests/types.mjs. Do not edit. */
 
-export type Page = { items: (WorkflowShape)[]; next?: string | null; };
+export type WorkflowPage = { items: (Workflow)[]; next?: string | null; };
 
-export type WorkflowShape = {
+export type Workflow = {
   workflowId: string;
   displayName?: string | null;
   version: number;
   enabled: boolean;
+  description?: string | null;
+  createdAt?: string | null;
   updatedAt: string;
   tenantId?: string | null;
   damage?: string | null;
@@ -65,6 +67,8 @@ export type Node = {
   join?: Join | null;
   compensate?: Compensate | null;
   requires?: (string)[];
+  priority?: number | null;
+  pool?: NodePool | null;
   setVars?: Record<string, any> | null;
   actionType?: string | null;
   forEach?: ForEach | null;
@@ -97,6 +101,8 @@ export type Switch = { on: string; cases: Record<string, string>; default?: stri
 export type Join = "all" | "any" | { atLeast: number; };
 
 export type Compensate = { actionType: string; parameters?: any; policies?: Policies | null; };
+
+export type NodePool = { name: string; slots?: number; };
 
 export type ForEach = {
   items: any;
@@ -132,27 +138,41 @@ export type WaitForSignal = { name: string; timeoutMs?: number | null; schema?: 
 
 export type Delay = { ms?: number | null; until?: any; };
 
-export type PublishedShape = { workflowId: string; version: number; created: boolean; };
+export type Published = { workflowId: string; version: number; created: boolean; };
 
-export type ValidatedShape = { valid: boolean; problems: (Record<string, any>)[]; };
+export type Validated = { valid: boolean; problems: (Record<string, any>)[]; };
 
-export type DefinitionShape = { id: string; nodes: (Record<string, any>)[]; };
+export type WorkflowDefinition = { id: string; nodes: (Record<string, any>)[]; };
 
-export type EnabledShape = { workflowId: string; enabled: boolean; };
+export type Enabled = { workflowId: string; enabled: boolean; };
 
-export type PublishingShape = { workflowId: string; version: number; created: boolean; runs: (Record<string, any>)[]; };
+export type Publishing = { workflowId: string; version: number; created: boolean; runs: (Record<string, any>)[]; };
 
-export type Page2 = { items: (VersionShape)[]; next?: string | null; };
+export type VersionPage = { items: (Version)[]; next?: string | null; };
 
-export type VersionShape = { workflowId: string; version: number; digest: string; signature: string; publishedAt: string; };
+export type Version = { workflowId: string; version: number; digest: string; signature: string; publishedAt: string; };
 
-export type DiffShape = {
+export type Diff = {
   workflowId: string;
   from: number;
   to: number;
   nodes: Record<string, any>;
   edges: Record<string, any>;
   keys: (string)[];
+  values: (Record<string, any>)[];
+};
+
+export type Simulated = {
+  workflowId: string;
+  runs: number;
+  crashes: number;
+  endings: (Record<string, any>)[];
+  durationMs?: Record<string, any> | null;
+  neverRan: (string)[];
+  conditions: (Record<string, any>)[];
+  failures: (Record<string, any>)[];
+  problems: (string)[];
+  events?: (Record<string, any>)[] | null;
 };
 
 export type ExecuteBody = {
@@ -166,7 +186,7 @@ export type ExecuteBody = {
   vars?: Record<string, any> | null;
 };
 
-export type StartedShape = { executionId: string; status: string; statusUrl: string; existing: boolean; };
+export type Started = { executionId: string; status: string; statusUrl: string; existing: boolean; };
 
 export type ForkBody = {
   from: (string)[];
@@ -179,7 +199,7 @@ export type ForkBody = {
   dryRun?: boolean;
 };
 
-export type ForkPlanShape = {
+export type ForkPlan = {
   origin: string;
   workflowId: string;
   version: number;
@@ -190,14 +210,14 @@ export type ForkPlanShape = {
   compensated: (Record<string, any>)[];
 };
 
-export type Page3 = { items: (RunShape)[]; next?: string | null; };
+export type ExecutionItemPage = { items: (ExecutionItem)[]; next?: string | null; };
 
-export type RunShape = {
+export type ExecutionItem = {
   executionId: string;
   workflowId: string;
   version: number;
   status: string;
-  error?: RunItemError | null;
+  error?: ExecutionItemError | null;
   requestId: string;
   tenantId?: string | null;
   priority: number;
@@ -206,16 +226,25 @@ export type RunShape = {
   createdAt: string;
   startedAt?: string | null;
   endedAt?: string | null;
+  updatedAt?: string | null;
+  origin?: string | null;
+  state?: RunState;
+  waitsFor?: string | null;
+  children?: number;
+  forkedAs?: (string)[];
   wakeAt?: string | null;
   asleep: boolean;
   gate?: string | null;
   gateLimit: number;
   dead: boolean;
+  causeCodes?: (string)[];
 };
 
-export type RunItemError = { code: string; message?: string | null; };
+export type ExecutionItemError = { code: string; message?: string | null; };
 
-export type ExecutionShape = {
+export type RunState = "queued" | "running" | "waiting" | "paused" | "orphaned" | "deadLettered" | "succeeded" | "failed" | "cancelled";
+
+export type Execution = {
   executionId: string;
   workflowId: string;
   version: number;
@@ -226,7 +255,7 @@ export type ExecutionShape = {
   priority: number;
   labels: Record<string, string>;
   status: string;
-  error?: RunErrorShape | null;
+  error?: ExecutionError | null;
   compensation?: string | null;
   trigger: any;
   vars: Record<string, any>;
@@ -234,25 +263,26 @@ export type ExecutionShape = {
   createdAt: string;
   startedAt?: string | null;
   endedAt?: string | null;
+  updatedAt?: string | null;
   parent?: Record<string, any> | null;
   origin?: Record<string, any> | null;
   counts: Record<string, number>;
   nodes: Record<string, Record<string, any>>;
 };
 
-export type RunErrorShape = { code: string; message: string; nodes: (string)[]; causes: (CauseShape)[]; };
+export type ExecutionError = { code: string; message: string; nodes: (string)[]; causes: (Cause)[]; };
 
-export type CauseShape = { executionId: string; node: string; code: string; message: string; };
+export type Cause = { executionId: string; node: string; path?: (string)[] | null; name?: string | null; code: string; message: string; };
 
 export type FormatName = "mermaid" | "dot" | "svg" | "ascii" | "json";
 
-export type GraphShape = { title: string; nodes: (Record<string, any>)[]; edges: (Record<string, any>)[]; };
+export type Graph = { title: string; nodes: (Record<string, any>)[]; edges: (Record<string, any>)[]; };
 
-export type WhyShape = { executionId: string; status: string; reason: string; nodes: (Record<string, any>)[]; };
+export type Why = { executionId: string; status: string; reason: string; nodes: (Record<string, any>)[]; };
 
-export type ExportShape = { version: number; signature: string; frozenAt: string; nodes: Record<string, any>; };
+export type ExportedGraph = { version: number; signature: string; frozenAt: string; nodes: Record<string, any>; };
 
-export type VerifiedShape = {
+export type Verified = {
   executionId: string;
   valid: boolean;
   records?: number | null;
@@ -261,11 +291,21 @@ export type VerifiedShape = {
   misfit?: Record<string, any> | null;
 };
 
-export type NodeShape = { executionId: string; node: string; status: string; attempts: number; output: any; actions: (Record<string, any>)[]; };
+export type NodeInstance = {
+  executionId: string;
+  node: string;
+  status: string;
+  name?: string | null;
+  attempts: number;
+  input: any;
+  output: any;
+  durationMs?: number | null;
+  actions: (Record<string, any>)[];
+};
 
-export type Page4 = { items: (EventShape)[]; next?: string | null; };
+export type EventPage = { items: (Event)[]; next?: string | null; };
 
-export type EventShape = {
+export type Event = {
   v: number;
   position: number;
   at: string;
@@ -273,21 +313,22 @@ export type EventShape = {
   category: string;
   kind: string;
   node?: string | null;
+  name?: string | null;
   attempt?: number | null;
   data: Record<string, any>;
 };
 
-export type LogShape = {
+export type ExecutionLog = {
   executionId: string;
   head: Record<string, any>;
-  row: RunShape;
+  row: ExecutionItem;
   records: (Record<string, any>)[];
   next?: number | null;
 };
 
 export type Collapse = "auto" | "none";
 
-export type LayoutShape = {
+export type Layout = {
   v: number;
   definition: string;
   title: string;
@@ -295,14 +336,14 @@ export type LayoutShape = {
   height: number;
   total: number;
   kinds: (string)[];
-  nodes: BoxesShape;
-  edges: ArrowsShape;
-  frames: (FrameShape)[];
+  nodes: Boxes;
+  edges: Arrows;
+  frames: (Frame)[];
   members: Record<string, ((number)[])[]>;
   ids?: (string)[] | null;
 };
 
-export type BoxesShape = {
+export type Boxes = {
   id: (string)[];
   label: (string)[];
   detail: (string)[];
@@ -316,7 +357,7 @@ export type BoxesShape = {
   frame: (number)[];
 };
 
-export type ArrowsShape = {
+export type Arrows = {
   from: (number)[];
   to: (number)[];
   kind: (number)[];
@@ -326,9 +367,9 @@ export type ArrowsShape = {
   members: Record<string, ((number)[])[]>;
 };
 
-export type FrameShape = { node: number; x: number; y: number; w: number; h: number; frame: number; };
+export type Frame = { node: number; x: number; y: number; w: number; h: number; frame: number; };
 
-export type StatusesShape = {
+export type Statuses = {
   v: number;
   executionId: string;
   definition: string;
@@ -342,30 +383,30 @@ export type StatusesShape = {
   started: (number)[];
   took: (number)[];
   attempts: Record<string, number>;
-  loops: Record<string, LoopShape>;
+  loops: Record<string, Loop>;
   bodies?: Record<string, Record<string, number>> | null;
 };
 
-export type LoopShape = { items?: number | null; opened: number; running: number; failed: (number)[]; counts: Record<string, number>; };
+export type Loop = { items?: number | null; opened: number; running: number; failed: (number)[]; counts: Record<string, number>; };
 
-export type OverTimeShape = { from: string; to: string; begins: (string)[]; counts: Record<string, (number)[]>; };
+export type OverTime = { from: string; to: string; begins: (string)[]; counts: Record<string, (number)[]>; };
 
-export type WorkflowStatisticsShape = {
+export type WorkflowStatistics = {
   workflowId: string;
   version?: number | null;
   from: string;
   to: string;
-  runs: RunFiguresShape;
-  nodes: Record<string, NodeFiguresShape>;
+  runs: RunFigures;
+  nodes: Record<string, NodeFigures>;
 };
 
-export type RunFiguresShape = { examined: number; limit: number; complete: boolean; failed: number; p50Ms?: number | null; p95Ms?: number | null; };
+export type RunFigures = { examined: number; limit: number; complete: boolean; failed: number; p50Ms?: number | null; p95Ms?: number | null; };
 
-export type NodeFiguresShape = { runs: number; failures: number; retries: number; p50Ms?: number | null; p95Ms?: number | null; };
+export type NodeFigures = { runs: number; failures: number; retries: number; p50Ms?: number | null; p95Ms?: number | null; };
 
 export type CancelBody = { compensate?: boolean; reason?: string | null; dryRun?: boolean; };
 
-export type ActedShape = {
+export type Acted = {
   executionId: string;
   workflowId: string;
   status: string;
@@ -387,7 +428,7 @@ export type NodeBody = { node: string; reason?: string | null; dryRun?: boolean;
 export type CompensateBody = { retry?: (string)[]; skip?: (string)[]; reason?: string | null; dryRun?: boolean; };
 
 export type BulkBody = {
-  action: Action;
+  action: DeclaredAction;
   filter: ListQuery;
   reason?: string | null;
   dryRun?: boolean;
@@ -398,7 +439,7 @@ export type BulkBody = {
   value?: any;
 };
 
-export type Action = "cancel" | "pause" | "resume" | "reattempt" | "signal" | "set-result" | "skip" | "compensate";
+export type DeclaredAction = "cancel" | "pause" | "resume" | "reattempt" | "signal" | "set-result" | "skip" | "compensate";
 
 export type ListQuery = {
   workflow?: string | null;
@@ -406,6 +447,13 @@ export type ListQuery = {
   label?: (string)[];
   from?: string | null;
   parent?: string | null;
+  origin?: string | null;
+  error?: string | null;
+  waiting?: boolean;
+  dead?: boolean;
+  orphaned?: boolean;
+  unresolved?: boolean;
+  children?: boolean | null;
   prefix?: (string)[];
   cursor?: string | null;
   before?: string | null;
@@ -427,9 +475,32 @@ export type JobState = {
 
 export type JobFailure = { executionId: string; code: string; message: string; };
 
-export type Page5 = { items: (ScheduleShape)[]; next?: string | null; };
+export type PoolPage = { items: (Pool)[]; next?: string | null; };
 
-export type ScheduleShape = {
+export type Pool = {
+  name: string;
+  tenantId?: string | null;
+  slots: number;
+  used: number;
+  waiting: number;
+  updatedAt: string;
+  holders: (PoolAttempt)[];
+  waiters: (PoolAttempt)[];
+};
+
+export type PoolAttempt = { executionId: string; node: string; attempt: number; slots: number; priority: number; since: string; };
+
+export type NamedPool = { name: string; slots: number; };
+
+export type SetPool = { name: string; slots: number; created: boolean; };
+
+export type PoolSize = { slots: number; };
+
+export type RemovedPool = { name: string; };
+
+export type SchedulePage = { items: (Schedule)[]; next?: string | null; };
+
+export type Schedule = {
   id: string;
   tenantId?: string | null;
   workflowId: string;
@@ -465,15 +536,15 @@ export type ScheduleBody = {
   overlap?: string | null;
 };
 
-export type RemovedShape = { id: string; };
+export type Removed = { id: string; };
 
-export type Page6 = { items: (HookShape)[]; next?: string | null; };
+export type HookPage = { items: (Hook)[]; next?: string | null; };
 
-export type HookShape = { id: string; tenantId?: string | null; workflowId: string; createdAt: string; damage?: string | null; };
+export type Hook = { id: string; tenantId?: string | null; workflowId: string; createdAt: string; damage?: string | null; };
 
 export type HookBody = { id: string; workflowId: string; };
 
-export type HookMadeShape = {
+export type NewHook = {
   id: string;
   tenantId?: string | null;
   workflowId: string;
@@ -483,11 +554,11 @@ export type HookMadeShape = {
   secret: string;
 };
 
-export type HookStartedShape = { executionId: string; existing: boolean; };
+export type HookStarted = { executionId: string; existing: boolean; };
 
-export type Page7 = { items: (LetterShape)[]; next?: string | null; };
+export type DeadLetterPage = { items: (DeadLetter)[]; next?: string | null; };
 
-export type LetterShape = {
+export type DeadLetter = {
   executionId: string;
   workflowId: string;
   tenantId?: string | null;
@@ -500,11 +571,11 @@ export type LetterShape = {
 
 export type Which = { executionId?: (string)[]; all?: boolean; };
 
-export type LettersShape = { executionIds: (string)[]; };
+export type DeadLetters = { executionIds: (string)[]; };
 
-export type Page8 = { items: (AuditShape)[]; next?: string | null; };
+export type AuditPage = { items: (Audit)[]; next?: string | null; };
 
-export type AuditShape = {
+export type Audit = {
   number: number;
   at: string;
   tenantId?: string | null;
@@ -516,21 +587,21 @@ export type AuditShape = {
   damage?: string | null;
 };
 
-export type Page9 = { items: (SecretShape)[]; next?: string | null; };
+export type SecretPage = { items: (Secret)[]; next?: string | null; };
 
-export type SecretShape = { name: string; tenantId?: string | null; updatedAt: string; damage?: string | null; };
+export type Secret = { name: string; tenantId?: string | null; updatedAt: string; damage?: string | null; };
 
-export type RotatedShape = { secrets: number; hooks: number; };
+export type Rotated = { secrets: number; hooks: number; };
 
 export type NewSecret = { name: string; value: string; };
 
-export type SetSecretShape = { name: string; created: boolean; };
+export type SetSecret = { name: string; created: boolean; };
 
-export type RemovedSecretShape = { name: string; };
+export type RemovedSecret = { name: string; };
 
-export type Page10 = { items: (ActionShape)[]; next?: string | null; };
+export type ActionPage = { items: (Action)[]; next?: string | null; };
 
-export type ActionShape = {
+export type Action = {
   name: string;
   description: string;
   parameters: any;
@@ -539,9 +610,9 @@ export type ActionShape = {
   lastSeenAt?: string | null;
 };
 
-export type Page11 = { items: (WorkerShape)[]; next?: string | null; };
+export type WorkerPage = { items: (Worker)[]; next?: string | null; };
 
-export type WorkerShape = {
+export type Worker = {
   worker: string;
   tenantId?: string | null;
   actions: (string)[];
@@ -564,9 +635,9 @@ export type PollBody = {
 
 export type ActionBody = { actionType: string; parametersSchema?: any; description?: string | null; };
 
-export type TasksShape = { tasks: (TaskShape)[]; };
+export type Tasks = { tasks: (Task)[]; };
 
-export type TaskShape = {
+export type Task = {
   taskId: string;
   lease: string;
   executionId: string;
@@ -585,17 +656,37 @@ export type TaskShape = {
 
 export type HeartbeatBody = { lease: string; details?: any; };
 
-export type StopShape = { stop: boolean; };
+export type HeartbeatAnswer = { stop: boolean; };
 
 export type CompleteBody = { lease: string; output?: any; meta?: any; resources?: (ResourceBody)[]; };
 
 export type ResourceBody = { system: string; type: string; id: string; url?: string | null; };
 
-export type RecordedShape = { taskId: string; recorded: boolean; };
+export type Recorded = { taskId: string; recorded: boolean; };
 
 export type FailBody = { lease: string; code: string; message: string; retriable?: boolean; retryAfterMs?: number | null; details?: any; };
 
 export type SkipBody = { lease: string; };
+
+export type Cluster = { sessions: (ClusterSession)[]; partitions: (Partition)[]; queue: (Queue)[]; projectorLagMs: number; };
+
+export type ClusterSession = {
+  id: string;
+  name: string;
+  host: string;
+  roles: (string)[];
+  labels: (string)[];
+  slots: number;
+  version: string;
+  since: string;
+  expires?: string | null;
+  partitions: number;
+  self: boolean;
+};
+
+export type Partition = { partition: number; owner?: string | null; };
+
+export type Queue = { actionType: string; requires: (string)[]; waiting: number; leased: number; };
 
 export type Health = { status: string; warnings?: (Detail)[]; };
 

@@ -124,9 +124,14 @@ export function commandLine(text, label) {
     'div',
     { class: 'command' },
     label ? h('span', { class: 'command-label' }, label) : null,
-    h('code', { tabindex: '0' }, text),
+    h('code', { tabindex: '0' }, wordsOf(text)),
     copyButton(text, 'Copy the command'),
   );
+}
+
+/** Words stay whole where a line ends: a break after `-` would read as another flag. @param {string} text */
+function wordsOf(text) {
+  return text.split(/(?<= )/).map((word) => (word.length < 24 ? h('span', { class: 'word' }, word) : word));
 }
 
 /** A command for the server that this page is of. @param {string} words */

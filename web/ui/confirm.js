@@ -6,13 +6,13 @@ import { button, cli, commandLine, curl } from './bits.js';
 import { openDialog } from './dialog.js';
 
 /**
- * @param {{ title: string, words: string, verb: string, danger?: boolean, method: string, path: string, body?: any, cli: string, done: (answer: any) => void, fields?: HTMLElement, read?: () => any }} what
+ * @param {{ title: string, words: string, verb: string, danger?: boolean, method: string, path: string, body?: any, cli: string | (() => string), done: (answer: any) => void, fields?: HTMLElement, read?: () => any }} what
  */
 export function confirm(what) {
   const reply = h('div', { 'aria-live': 'polite' });
   const commands = h('div', { class: 'stack' });
   const body = () => (what.read ? what.read() : what.body);
-  const draw = () => fill(commands, commandLine(cli(what.cli), 'CLI'), commandLine(curl(what.method, what.path, masked(body())), 'curl'));
+  const draw = () => fill(commands, commandLine(cli(typeof what.cli === 'string' ? what.cli : what.cli()), 'CLI'), commandLine(curl(what.method, what.path, masked(body())), 'curl'));
   const act = button(
     what.verb,
     async () => {

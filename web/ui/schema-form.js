@@ -1,6 +1,7 @@
 // A form from a JSON Schema: objects, lists, choices, texts, numbers, yes or no. What it does not
 // know is a field for JSON, and every form can be switched to JSON.
 import { fill, h } from '../lib/dom.js';
+import { EDITABLE, largeField } from './large-field.js';
 
 /** @typedef {{ element: HTMLElement, read: () => any }} Part */
 
@@ -10,6 +11,7 @@ let ids = 0;
 export function jsonField(title, value, changed) {
   const id = `field-${++ids}`;
   const text = value === undefined ? '' : JSON.stringify(value, null, 2);
+  if (text.length > EDITABLE) return largeField(title, value, text, () => jsonField(title, undefined, changed), changed);
   const area = h('textarea', {
     id,
     class: 'mono',
@@ -80,6 +82,8 @@ function typeOf(schema) {
  */
 function partOf(schema, value, title, changed, depth, how) {
   const type = typeOf(schema);
+  if (typeof value === 'string' && value.length > EDITABLE)
+    return largeField(title, value, value, () => partOf(schema, undefined, title, changed, depth, how), changed);
   if (Array.isArray(schema?.enum)) return choice(schema, value, title, changed);
   if (depth < 6 && type === 'object' && schema.properties) return object(schema, value, title, changed, depth, how);
   if (depth < 6 && type === 'array' && schema.items && typeof schema.items === 'object')

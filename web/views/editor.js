@@ -9,6 +9,7 @@ import { button, cli, commandLine } from '../ui/bits.js';
 import { openDialog } from '../ui/dialog.js';
 import { CodeElement } from '../editor/code.js';
 import { planTable } from '../editor/plan.js';
+import { openSimulation } from '../editor/simulate.js';
 import { readYaml } from '../editor/yaml.js';
 import { GraphElement } from '../graph/view.js';
 import { Scene } from '../graph/scene.js';
@@ -66,7 +67,7 @@ class Editor extends View {
           h('h1', null, now.params.get('workflow') ?? 'New workflow'),
           h('span', { class: 'muted' }, 'JSON or YAML; Ctrl+Space completes'),
           h('span', { class: 'spacer' }),
-          button('Simulate', () => this.simulate()),
+          can('workflows:manage') ? button('Simulate', () => this.simulate()) : null,
           can('workflows:manage') ? this.publishButton : null,
         ),
         this.code,
@@ -183,29 +184,14 @@ class Editor extends View {
   }
 
   simulate() {
-    const id = this.draft?.id ?? 'workflow';
-    openDialog(
-      'Simulate',
-      h(
-        'div',
-        { class: 'sheet' },
-        h(
-          'p',
-          { class: 'muted' },
-          'A simulation runs a definition many times in virtual time with mocked actions, and says which endings are possible. Save the text as a file and run it with the command line:',
-        ),
-        h(
-          'div',
-          { class: 'buttons' },
-          button('Save as a file', () => {
-            const link = h('a', { download: `${id}.${this.code.language}`, href: URL.createObjectURL(new Blob([this.code.value])) });
-            link.click();
-            URL.revokeObjectURL(link.href);
-          }),
-        ),
-        commandLine(`windlass simulate ${id}.${this.code.language}`),
-      ),
-    );
+    const id = String(this.draft?.id ?? 'workflow');
+    openSimulation({
+      id,
+      schema: this.draft?.triggerSchema,
+      text: this.code.value,
+      type: this.type(),
+      file: `${id}.${this.code.language}`,
+    });
   }
 
   /** What publishing would do, before it does it. */

@@ -74,8 +74,9 @@ class Operations extends View {
     const chosen = allowed.find((tab) => tab.id === now.params.get('tab')) ?? allowed[0];
     fill(
       this.tabs,
-      allowed.map((tab) => h('a', { href: withParams({ tab: tab.id }), 'aria-current': tab === chosen ? 'page' : null }, tab.name)),
+      allowed.map((tab) => h('a', { href: withParams({ tab: tab.id, cursor: null }), 'aria-current': tab === chosen ? 'page' : null }, tab.name)),
     );
+    this.tabs.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
     if (this.drawn !== chosen?.id) loading(this.content);
     this.drawn = chosen?.id ?? '';
     void this.draw();

@@ -5,11 +5,11 @@ import { badge } from '../lib/status.js';
 import { ApiError, get } from '../lib/api.js';
 import { bytes, duration, number, plural } from '../lib/text.js';
 import { commandLine, runLink, time } from '../ui/bits.js';
-import { valueBlock } from '../ui/value.js';
 import { table } from '../ui/table.js';
+import { clusterBlock, poolsBlock } from './ops-cluster.js';
 
 /** @param {import('./operations.js').Tools} tools @returns {Promise<Node>} */
-export async function queueTab({ getIfAny, signal }) {
+export async function queueTab({ getIfAny, again, signal }) {
   const [ready, pending, running, limits, cluster, pools] = await Promise.all([
     fetchReady(signal),
     get('/api/v1/executions?status=Pending&limit=500', signal),
@@ -31,8 +31,8 @@ export async function queueTab({ getIfAny, signal }) {
       tile('Asleep', number(running.items.filter((/** @type {any} */ run) => run.asleep).length)),
     ),
     keys(pending.items, running.items),
-    cluster ? valueBlock('Processes and partitions', cluster) : null,
-    pools ? valueBlock('Pools', pools) : null,
+    pools ? poolsBlock(pools, again) : null,
+    cluster ? clusterBlock(cluster) : null,
     h(
       'details',
       null,

@@ -13,7 +13,7 @@ export async function lettersTab({ get, again, params, signal }) {
   const requeue = (/** @type {string[]} */ ids) => () =>
     confirm({
       title: 'Requeue',
-      words: `${plural(ids.length, 'run')} is executed again from where it was.`,
+      words: `${plural(ids.length, 'run')} ${ids.length === 1 ? 'is' : 'are'} executed again from where ${ids.length === 1 ? 'it was' : 'they were'}.`,
       verb: 'Requeue',
       method: 'POST',
       path: '/api/v1/dead-letters',

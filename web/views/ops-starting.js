@@ -25,7 +25,7 @@ export async function schedulesTab({ get, getIfAny, again, params, signal }) {
   const remove = (/** @type {any} */ item) => () =>
     confirm({
       title: `Remove ${item.id}`,
-      words: 'It starts no more runs. Runs that it started go on.',
+      words: 'It starts no more runs. Runs that it started continue.',
       verb: 'Remove',
       danger: true,
       method: 'DELETE',

@@ -51,10 +51,12 @@ class Run extends View {
       if (at > 0) model.at = at;
       const { log, travel } = this.build(model);
       model.addEventListener('run', () => this.ready(), { once: true });
+      // Graph and events come first: what follows can take long for a long run.
+      model.addEventListener('layout', () => log.attach(model), { once: true });
+      model.addEventListener('layout', () => setTimeout(() => this.ready(), 250), { once: true });
       await model.load();
       setTitle(`${model.exec.status} · ${model.exec.workflowId}`);
       model.addEventListener('run', () => setTitle(`${model.exec.status} · ${model.exec.workflowId}`));
-      log.attach(model);
       this.choose(now.params);
       travel.attach(model, () => Math.max(log.total, model.position));
       void this.loadMedians(model);

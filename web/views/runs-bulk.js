@@ -98,6 +98,7 @@ export function openBulk(query, job) {
       fill(result, failure(error));
     }
     check.disabled = false;
+    result.scrollIntoView({ block: 'nearest' });
   }
 
   /** @param {string} id */

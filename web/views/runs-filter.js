@@ -15,6 +15,14 @@ const TIMES = [
   ['30d', 'Last 30 days'],
 ];
 
+const ONLY = [
+  ['', 'All of these'],
+  ['waiting', 'Waiting'],
+  ['unresolved', 'Not forked yet'],
+  ['dead', 'Dead letters'],
+  ['orphaned', 'Orphaned'],
+];
+
 /**
  * What the address asks for: as the query of the API, as the filter of a bulk request, as
  * words of a command.
@@ -25,7 +33,7 @@ export function listQuery(params) {
   /** @type {Record<string, any>} */
   const filter = {};
   let words = '';
-  for (const key of ['workflow', 'from', 'parent']) {
+  for (const key of ['workflow', 'from', 'parent', 'error']) {
     const value = params.get(key);
     if (!value) continue;
     search.set(key, value);
@@ -38,6 +46,17 @@ export function listQuery(params) {
     for (const value of values) search.append(key, value);
     filter[key] = values;
     words += values.map((value) => ` --filter ${shell(key === 'label' ? `label.${value}` : `status=${value}`)}`).join('');
+  }
+  for (const key of ['waiting', 'dead', 'orphaned', 'unresolved']) {
+    if (params.get('only') !== key) continue;
+    search.set(key, 'true');
+    filter[key] = true;
+    words += ` --filter ${key}`;
+  }
+  // As in `windlass runs`: child runs are folded unless a condition may be about one of them.
+  if (!['workflow', 'parent', 'waiting', 'dead', 'orphaned'].some((key) => key in filter)) {
+    search.set('children', 'false');
+    filter.children = false;
   }
   return { search, filter, words };
 }
@@ -67,12 +86,17 @@ export function filterBar(bar, params) {
     spellcheck: 'false',
   });
   const names = h('datalist', { id: 'known-workflows' });
-  const label = h('input', { type: 'text', placeholder: 'Label key=value', 'aria-label': 'Add a label filter', spellcheck: 'false' });
-  const since = h(
-    'select',
-    { 'aria-label': 'Time' },
-    TIMES.map(([value, words]) => h('option', { value }, words)),
-  );
+  const label = h('input', { type: 'text', placeholder: 'Label k=v', 'aria-label': 'Add a label filter', spellcheck: 'false' });
+  const error = h('input', {
+    type: 'text',
+    placeholder: 'Error code',
+    'aria-label': 'Error code',
+    value: params.get('error') ?? '',
+    spellcheck: 'false',
+  });
+  const only = choice('Only', ONLY);
+  only.value = params.get('only') ?? '';
+  const since = choice('Time', TIMES);
   if (!TIMES.some(([value]) => value === (params.get('from') ?? '')))
     since.append(h('option', { value: params.get('from') }, `From ${params.get('from')}`));
   since.value = params.get('from') ?? '';
@@ -81,11 +105,23 @@ export function filterBar(bar, params) {
     const word = label.value.trim();
     if (/^[^=]+=/.test(word)) setParams({ label: [...params.getAll('label'), word] });
   });
+  error.addEventListener('change', () => setParams({ error: error.value.trim() }));
+  only.addEventListener('change', () => setParams({ only: only.value }));
   since.addEventListener('change', () => setParams({ from: since.value }));
   const chips = params.getAll('label').map((word) => removable(word, { label: params.getAll('label').filter((w) => w !== word) }));
   if (params.get('parent')) chips.push(removable(`children of ${params.get('parent')?.slice(0, 13)}`, { parent: null }));
-  fill(bar, statuses, workflow, names, label, since, chips, params.size ? h('a', { class: 'muted clear', href: '/' }, 'Clear') : null);
+  const clear = params.size ? h('a', { class: 'muted clear', href: '/' }, 'Clear') : null;
+  fill(bar, statuses, workflow, names, error, label, only, since, chips, clear);
   void fillNames(names);
+}
+
+/** @param {string} name @param {string[][]} options */
+function choice(name, options) {
+  return h(
+    'select',
+    { 'aria-label': name },
+    options.map(([value, words]) => h('option', { value }, words)),
+  );
 }
 
 /** @param {string} word @param {Record<string, any>} changes */

@@ -6,43 +6,16 @@ import { duration, plural, relative, shortId } from '../lib/text.js';
 import { runHref, withParams } from '../lib/router.js';
 import { copyButton, labelChips, runLink, time } from '../ui/bits.js';
 
-/** @typedef {{ run: any, children: any[] }} Family a run is null where the parent is not loaded */
+/** How far child runs are opened in place. */
+const DEEPEST = 6;
 
-/** Children under their parents, in the order of the list. @param {any[]} items @returns {Family[]} */
-export function fold(items) {
-  /** @type {Map<string, Family>} */
-  const families = new Map();
-  const ids = new Set(items.map((item) => item.executionId));
-  /** @type {Map<string, string>} */
-  const roots = new Map(items.map((item) => [item.executionId, item.parent]));
-  /** @type {Family[]} */
-  const order = [];
-  const family = (/** @type {string} */ id) => {
-    let found = families.get(id);
-    if (!found) {
-      found = { run: null, children: [] };
-      families.set(id, found);
-      order.push(found);
-    }
-    return found;
-  };
-  for (const item of items) {
-    if (!item.parent) {
-      family(item.executionId).run = item;
-      continue;
-    }
-    let root = item.parent;
-    for (let depth = 0; depth < 100 && ids.has(root) && roots.get(root); depth++) root = roots.get(root);
-    family(root).children.push(item);
-  }
-  return order;
-}
+/** Child runs by parent; null while they are on their way. @typedef {Map<string, any[] | null>} Opened */
 
-/** The median duration of each workflow's succeeded runs in the list. @param {Family[]} families */
-function medians(families) {
+/** The median duration of each workflow's succeeded runs in the list. @param {any[]} items */
+function medians(items) {
   /** @type {Map<string, number[]>} */
   const all = new Map();
-  for (const item of families.flatMap((f) => (f.run ? [f.run, ...f.children] : f.children))) {
+  for (const item of items) {
     if (item.status !== 'Succeeded' || !item.startedAt || !item.endedAt) continue;
     const list = all.get(item.workflowId) ?? [];
     list.push(Date.parse(item.endedAt) - Date.parse(item.startedAt));
@@ -51,9 +24,9 @@ function medians(families) {
   return new Map([...all].filter(([, list]) => list.length >= 3).map(([id, list]) => [id, list.sort((a, b) => a - b)[list.length >> 1]]));
 }
 
-/** @param {Family[]} families @param {Set<string>} open @param {(id: string) => void} toggle */
-export function rowsOf(families, open, toggle) {
-  const typical = medians(families);
+/** @param {any[]} items @param {Opened} open @param {(id: string) => void} toggle */
+export function rowsOf(items, open, toggle) {
+  const typical = medians([...items, ...[...open.values()].flatMap((children) => children ?? [])]);
   const rows = [
     h(
       'div',
@@ -61,32 +34,28 @@ export function rowsOf(families, open, toggle) {
       ['Status', 'Workflow', 'What happened', 'Created', 'Duration'].map((name) => h('span', { role: 'columnheader' }, name)),
     ),
   ];
-  for (const { run, children } of families) {
-    const id = run?.executionId ?? children[0].parent;
-    rows.push(
-      run ? row(run, typical, children.length, open.has(id), () => toggle(id)) : orphanRow(id, children, open.has(id), () => toggle(id)),
-    );
-    if (open.has(id)) for (const child of children.slice(0, 200)) rows.push(row(child, typical, 0, false, null, true));
-  }
+  const add = (/** @type {any} */ run, /** @type {number} */ depth) => {
+    const children = open.get(run.executionId);
+    rows.push(row(run, typical, depth, children !== undefined, () => toggle(run.executionId)));
+    if (children && depth < DEEPEST) for (const child of children) add(child, depth + 1);
+  };
+  for (const run of items) add(run, 0);
   return rows;
 }
 
-/**
- * @param {any} run @param {Map<string, number>} typical @param {number} children
- * @param {boolean} open @param {(() => void) | null} toggle @param {boolean} [inner]
- */
-function row(run, typical, children, open, toggle, inner = false) {
+/** @param {any} run @param {Map<string, number>} typical @param {number} depth @param {boolean} open @param {() => void} toggle */
+function row(run, typical, depth, open, toggle) {
   const href = runHref(run.executionId);
   const element = h(
     'div',
-    { class: `run-row${inner ? ' inner' : ''} edge-${tone(run.status)}`, role: 'row' },
+    { class: `run-row${depth ? ' inner' : ''} edge-${tone(stateOf(run)[0])}`, role: 'row', style: depth ? { '--depth': depth } : {} },
     h(
       'span',
       { role: 'cell', class: 'cell-status' },
       h(
         'a',
-        { href, class: 'plain', 'aria-label': `${run.status}: ${run.workflowId} ${shortId(run.executionId)}` },
-        badge(run.dead ? 'Failed' : run.status, run.dead ? 'Dead letter' : undefined),
+        { href, class: 'plain', 'aria-label': `${stateOf(run)[1] ?? stateOf(run)[0]}: ${run.workflowId} ${shortId(run.executionId)}` },
+        badge(...stateOf(run)),
       ),
     ),
     h(
@@ -105,12 +74,13 @@ function row(run, typical, children, open, toggle, inner = false) {
       'span',
       { role: 'cell', class: 'cell-what' },
       what(run),
+      run.parent && !depth ? h('span', { class: 'muted' }, 'child of ', runLink(run.parent)) : null,
       labelChips(run.labels, (key, value) => withParams({ label: `${key}=${value}` })),
-      children && toggle
+      run.children && depth < DEEPEST
         ? h(
             'button',
             { type: 'button', class: 'link fold', 'aria-expanded': String(open), on: { click: toggle } },
-            `${open ? '▾' : '▸'} ${plural(children, 'child run')}`,
+            `${open ? '▾' : '▸'} ${plural(run.children, 'child run')}`,
           )
         : null,
     ),
@@ -120,32 +90,12 @@ function row(run, typical, children, open, toggle, inner = false) {
   return element;
 }
 
-/** @param {string} parent @param {any[]} children @param {boolean} open @param {() => void} toggle */
-function orphanRow(parent, children, open, toggle) {
-  /** @type {Record<string, number>} */
-  const counts = {};
-  for (const child of children) counts[child.status] = (counts[child.status] ?? 0) + 1;
-  return h(
-    'div',
-    { class: 'run-row orphan', role: 'row' },
-    h(
-      'span',
-      { role: 'cell' },
-      Object.entries(counts).map(([status, n]) => badge(status, String(n))),
-    ),
-    h(
-      'span',
-      { role: 'cell', class: 'cell-name' },
-      h(
-        'button',
-        { type: 'button', class: 'link fold', 'aria-expanded': String(open), on: { click: toggle } },
-        `${open ? '▾' : '▸'} ${plural(children.length, 'child run')}`,
-      ),
-    ),
-    h('span', { role: 'cell', class: 'cell-what muted' }, h('span', null, 'of ', runLink(parent))),
-    h('span', { role: 'cell', class: 'cell-time muted' }, time(children[0].createdAt)),
-    h('span', { role: 'cell' }),
-  );
+/** The status as its shape, and the word where that says more. @param {any} run @returns {[string, string | undefined]} */
+function stateOf(run) {
+  if (run.dead) return ['Failed', 'Dead letter'];
+  if (run.state === 'waiting') return ['Waiting', undefined];
+  if (run.state === 'orphaned') return ['Blocked', 'Orphaned'];
+  return [run.status, undefined];
 }
 
 /** Why it failed, or what it waits for. @param {any} run */
@@ -157,15 +107,9 @@ export function what(run) {
       'The engine gave this run up. ',
       h('a', { href: '/operations?tab=dead-letters' }, 'Requeue or purge it'),
     );
-  if (run.error)
-    return h(
-      'span',
-      { class: 'cause', title: run.error.message ?? '' },
-      h('code', { class: 'bad' }, run.error.code),
-      ' ',
-      run.error.message ?? '',
-    );
-  if (run.waitReason ?? run.why) return h('span', { class: 'cause wait' }, String(run.waitReason ?? run.why));
+  if (run.state === 'orphaned') return h('span', { class: 'cause wait' }, 'No process executes this run: one that takes it over is awaited');
+  if (run.error) return causeWords(run);
+  if (run.waitsFor) return h('span', { class: 'cause wait' }, `Waits ${run.waitsFor}`);
   if (run.status === 'Pending')
     return h(
       'span',
@@ -180,6 +124,38 @@ export function what(run) {
       run.wakeAt ? `Waits; wakes ${relative(Date.parse(run.wakeAt))}` : 'Waits for a signal or a child run',
     );
   return null;
+}
+
+/** The root cause: its code, its words, and where it happened. @param {any} run */
+function causeWords(run) {
+  const { code, at, words, more } = rootCause(run);
+  return h(
+    'span',
+    { class: 'cause', title: run.error.message ?? '' },
+    h('a', { class: 'mono bad', href: withParams({ error: code, status: 'Failed' }), title: `Only failures with ${code}` }, code),
+    ' ',
+    words,
+    more ? h('span', { class: 'muted' }, ` and ${plural(more, 'other cause')}`) : null,
+    at ? h('span', { class: 'muted' }, ` · ${at}`) : null,
+    run.forkedAs?.length ? h('span', { class: 'muted' }, ' · forked as ', runLink(run.forkedAs.at(-1))) : null,
+  );
+}
+
+/**
+ * The error of a run in the list says where it failed, with which code, and why, in one sentence.
+ * @param {any} run
+ */
+export function rootCause(run) {
+  const code = run.causeCodes?.[0] ?? run.error.code;
+  const message = String(run.error.message ?? '');
+  const mark = ` failed: ${code}: `;
+  const place = message.indexOf(mark);
+  return {
+    code,
+    at: place > 0 ? message.slice(0, place) : '',
+    words: place > 0 ? message.slice(place + mark.length) : message,
+    more: Math.max(0, (run.causeCodes?.length ?? 1) - 1),
+  };
 }
 
 /** The duration, and how it compares. @param {any} run @param {number | undefined} typical */

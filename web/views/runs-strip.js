@@ -31,7 +31,7 @@ export class Strip extends HTMLElement {
     const now = Date.now();
     const query = new URLSearchParams({ from: new Date(now - span).toISOString(), to: new Date(now).toISOString(), buckets: '60' });
     // The server counts all runs; the rows that a filter leaves are counted here.
-    this.served = ![...this.params.keys()].some((key) => key === 'workflow' || key === 'label' || key === 'parent');
+    this.served = ![...this.params.keys()].some((key) => ['workflow', 'label', 'parent', 'error', 'only'].includes(key));
     if (!this.served) return;
     const answer = await getIfAny(`/api/v1/statistics?${query}`).catch(() => null);
     this.served = answer !== null;
@@ -112,7 +112,7 @@ function spanWords(ms) {
       : `${plural(Math.round(hours / 24), 'day')} ago`;
 }
 
-/** @param {import('../types/api.js').OverTimeShape} answer @returns {Bucket[]} */
+/** @param {import('../types/api.js').OverTime} answer @returns {Bucket[]} */
 function readBuckets(answer) {
   return answer.begins.map((from, i) => ({
     from: Date.parse(from),

@@ -8,7 +8,8 @@ import { button, commandLine } from '../ui/bits.js';
 import { number } from '../lib/text.js';
 import { filterBar, listQuery } from './runs-filter.js';
 import { Strip } from './runs-strip.js';
-import { fold, rowsOf } from './runs-rows.js';
+import { rowsOf } from './runs-rows.js';
+import { Failing } from './runs-failing.js';
 import { openBulk } from './runs-bulk.js';
 import { guide } from './runs-guide.js';
 
@@ -28,8 +29,9 @@ class Runs extends View {
     /** @type {string | null} */
     this.next = null;
     this.pages = 1;
-    /** @type {Set<string>} */
-    this.open = new Set();
+    /** @type {import('./runs-rows.js').Opened} */
+    this.open = new Map();
+    this.failing = new Failing();
     this.asked = 0;
     this.drawn = '';
   }
@@ -42,7 +44,7 @@ class Runs extends View {
   /** @param {import('../lib/router.js').Route} now */
   start(now) {
     setTitle('Runs');
-    fill(this, h('div', { class: 'page runs-page' }, this.head, this.guide, this.strip, this.bar, this.list, this.more));
+    fill(this, h('div', { class: 'page runs-page' }, this.head, this.guide, this.strip, this.failing, this.bar, this.list, this.more));
     fill(
       this.head,
       h('h1', null, 'Runs'),
@@ -61,6 +63,7 @@ class Runs extends View {
     this.drawn = '';
     filterBar(this.bar, now.params);
     this.strip.show(now.params);
+    this.failing.show(now.params);
     // A job that this view started is in its dialog already.
     if (now.params.get('job') && can('workflows:execute') && !document.querySelector('dialog'))
       openBulk(listQuery(now.params), now.params.get('job') ?? '');
@@ -90,9 +93,12 @@ class Runs extends View {
       if (mine !== this.asked) return;
       this.items = items;
       this.next = next;
+      await Promise.all([...this.open.keys()].map((id) => this.loadChildren(id)));
+      if (mine !== this.asked) return;
       this.draw();
       this.ready();
       if (quiet) this.strip.refresh();
+      void this.failing.refresh(this.abort.signal);
     } catch (error) {
       if (this.abort.signal.aborted || mine !== this.asked) return;
       if (!quiet || !this.items.length)
@@ -101,6 +107,12 @@ class Runs extends View {
           failure(error, () => this.load(false)),
         );
     }
+  }
+
+  /** @param {string} id */
+  async loadChildren(id) {
+    const answer = await get(`/api/v1/executions?parent=${encodeURIComponent(id)}&limit=200`, this.abort.signal).catch(() => null);
+    if (answer && this.open.has(id)) this.open.set(id, answer.items);
   }
 
   draw() {
@@ -118,10 +130,13 @@ class Runs extends View {
     }
     const focused = this.list.contains(document.activeElement) ? document.activeElement?.getAttribute('href') : null;
     const toggle = (/** @type {string} */ id) => {
-      if (!this.open.delete(id)) this.open.add(id);
+      if (!this.open.delete(id)) {
+        this.open.set(id, null);
+        void this.loadChildren(id).then(() => this.draw());
+      }
       this.draw();
     };
-    fill(this.list, rowsOf(fold(this.items), this.open, toggle));
+    fill(this.list, rowsOf(this.items, this.open, toggle));
     if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`a[href="${CSS.escape(focused)}"]`))?.focus();
     fill(
       this.more,

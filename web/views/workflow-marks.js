@@ -7,7 +7,7 @@ import { layoutDraft } from '../graph/draft.js';
 
 /** @typedef {{ node: string, runs: number, failures: number, p50: number | null, p95: number | null }} NodeStatistics */
 
-/** @param {import('../types/api.js').WorkflowStatisticsShape} answer @returns {NodeStatistics[]} */
+/** @param {import('../types/api.js').WorkflowStatistics} answer @returns {NodeStatistics[]} */
 export function nodeStatistics(answer) {
   return Object.entries(answer.nodes).map(([node, item]) => ({
     node,
@@ -30,7 +30,7 @@ export function statisticsMarks(scene, answer) {
     const i = scene.byId.get(item.node);
     if (i === undefined || !item.runs) continue;
     marks.notes.set(i, `${item.failures ? `${rate(item.failures, item.runs)} fail · ` : ''}${duration(item.p50)} / ${duration(item.p95)}`);
-    if (item.failures) marks.changes.set(i, item.failures / item.runs > 0.2 ? 'removed' : 'changed');
+    if (item.failures) marks.changes.set(i, item.failures / item.runs > 0.2 ? 'failing' : 'flaky');
   }
   return marks;
 }

@@ -112,7 +112,7 @@ class Workflow extends View {
           'div',
           { class: 'page-head' },
           h('h1', null, this.definition.displayName ?? now.id),
-          h('span', { class: 'mono muted' }, now.id),
+          this.definition.displayName ? h('span', { class: 'mono muted' }, now.id) : null,
           copyButton(now.id, 'Copy the id'),
           pick,
           h('span', { class: 'spacer' }),
@@ -146,7 +146,7 @@ class Workflow extends View {
     const content = h(
       'div',
       { class: 'sheet' },
-      h('p', null, 'No new runs start until it is enabled again. Runs under way go on.'),
+      h('p', null, 'No new runs start until it is enabled again. Runs under way continue.'),
       reply,
       h(
         'div',

@@ -115,7 +115,7 @@ class Workflows extends View {
       this.list,
       h(
         'div',
-        { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' },
+        { class: 'table-wrap catalogue', tabindex: '0', role: 'region', 'aria-label': 'Table' },
         h(
           'table',
           null,

@@ -24,12 +24,13 @@ type Step = fn(&World) -> Result<()>;
 pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
     let repeat = "repeat it with: cargo xtask clients";
     let world = World::prepare(root, binary).context(repeat)?;
-    let steps: [(&str, Step); 5] = [
+    let steps: [(&str, Step); 6] = [
         ("Python: ruff and mypy", World::check_python),
         ("Python: wheel", World::build_python),
         ("TypeScript: generate, tsc, pack", World::build_typescript),
         ("TypeScript: tests", World::test_typescript),
         ("Python: tests, example", World::test_python),
+        ("A client of openapi-python-client", World::test_generated),
     ];
     for (heading, step) in steps {
         timed(heading, || step(&world)).context(repeat)?;
@@ -106,6 +107,19 @@ impl World {
             .env("WINDLASS_BINARY", &self.binary)
             .env("WINDLASS_NODE", &self.node.program)
             .env("WINDLASS_NODE_WORKER", worker);
+        run_command(&mut command)
+    }
+
+    /// Generates a client from the document alone, and uses it.
+    fn test_generated(&self) -> Result<()> {
+        let pins = self.root.join("xtask").join("openapi-python-client.txt");
+        let tools = environment(&target(&self.root)?, "clients-generated", &pins)?;
+        let folder = emptied(&self.scratch.join("generated"))?;
+        let mut command = Command::new(tools.join("bin").join("python"));
+        command
+            .arg(self.root.join("xtask").join("generated_client.py"))
+            .arg(folder)
+            .env("WINDLASS_BINARY", &self.binary);
         run_command(&mut command)
     }
 

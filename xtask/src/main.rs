@@ -8,8 +8,10 @@ mod chaos;
 mod clients;
 mod fuzz;
 mod page;
+mod performance;
 mod postgres;
 mod queue;
+mod recording;
 mod test;
 mod tidy;
 
@@ -22,7 +24,7 @@ use anyhow::{Context, Result};
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  test [--quick]   everything CI checks; --quick leaves out the documentation
+  test [--quick]   everything CI checks; --quick leaves out the documentation and its
                    tests, the release build, the check of the API, the clients and the page
   api [BINARY]     schemathesis against the real server alone: a release build,
                    or the binary that is named
@@ -30,7 +32,15 @@ usage: cargo xtask <task>
                    real server: a release build, or the binary that is named
   page [BINARY]    the tests of the web page in Chromium, against the real server: a release
                    build, or the binary that is named
+  page-bench [BINARY]
+                   the figures of the page in Chromium, with their targets, among a million
+                   runs; writes its section of PERFORMANCE.md
+  performance [BINARY]
+                   the figures of the engine, by `windlass bench`; writes its section of
+                   PERFORMANCE.md
   postgres         the tests of the PostgreSQL store alone, on a server of their own
+  recording [BINARY]
+                   the recording in the README: a run that is killed and resumed
   screenshots      the pictures of the page in docs/images, of `windlass dev --demo`
   chaos [FAULT...] the fault tests at their full figures, all or those named, for
                    an hour or so; writes RELIABILITY.md
@@ -42,6 +52,9 @@ usage: cargo xtask <task>
                    what they cost
   tidy             the rules of the repository alone
 ";
+
+/// Among how many runs the list of the page is measured.
+const PAGE_RUNS: usize = 1_000_000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -55,7 +68,19 @@ fn main() -> ExitCode {
         ["clients", binary] => root().and_then(|root| clients::run(&root, Some(binary.as_ref()))),
         ["page"] => root().and_then(|root| page::run(&root, None)),
         ["page", binary] => root().and_then(|root| page::run(&root, Some(binary.as_ref()))),
+        ["page-bench"] => root().and_then(|root| page::bench(&root, None, PAGE_RUNS)),
+        ["page-bench", binary] => {
+            root().and_then(|root| page::bench(&root, Some(binary.as_ref()), PAGE_RUNS))
+        }
+        ["performance"] => root().and_then(|root| performance::write_engine(&root, None)),
+        ["performance", binary] => {
+            root().and_then(|root| performance::write_engine(&root, Some(binary.as_ref())))
+        }
         ["postgres"] => root().and_then(|root| postgres::run(&root)),
+        ["recording"] => root().and_then(|root| recording::run(&root, None)),
+        ["recording", binary] => {
+            root().and_then(|root| recording::run(&root, Some(binary.as_ref())))
+        }
         ["screenshots"] => root().and_then(|root| page::screenshots(&root)),
         ["chaos", ref faults @ ..] => root().and_then(|root| chaos::run(&root, faults)),
         ["fuzz", ref rest @ ..] if rest.len() <= 2 => root().and_then(|root| fuzz_for(&root, rest)),

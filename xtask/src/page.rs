@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::api::target;
 use crate::clients::{Node, run_command};
-use crate::test;
+use crate::{performance, queue, test};
 
 /// Tests the page: of a release build, unless a binary is named.
 ///
@@ -28,6 +28,32 @@ pub(crate) fn screenshots(root: &Path) -> Result<()> {
     let mut command = script(root, None, "web/tests/screenshots.mjs")?;
     command.arg("--out").arg(root.join("docs").join("images"));
     run_command(&mut command).context("repeat it with: cargo xtask screenshots")
+}
+
+/// Measures the page in Chromium, the list of runs among so many, and writes its section of
+/// PERFORMANCE.md.
+///
+/// # Errors
+/// What could not be installed or measured.
+pub(crate) fn bench(root: &Path, binary: Option<&Path>, runs: usize) -> Result<()> {
+    let mut command = script(root, binary, "web/tests/bench.mjs")?;
+    let binary = match binary {
+        Some(binary) => binary.to_owned(),
+        None => target(root)?.join("release").join("windlass"),
+    };
+    let figures = target(root)?.join("page").join("figures.json");
+    command.arg("--figures").arg(&figures);
+    queue::with_waiting_runs(&binary, runs, |url| {
+        run_command(
+            command
+                .arg("--list")
+                .arg(url)
+                .arg("--runs")
+                .arg(runs.to_string()),
+        )
+        .context("repeat it with: cargo xtask page-bench")
+    })?;
+    performance::write_page(root, &figures)
 }
 
 /// A script of the page's tests, with the binary and the packages that it needs.

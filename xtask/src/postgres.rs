@@ -11,7 +11,17 @@ use crate::api::target;
 use crate::test::{cargo, timed};
 
 /// The tests that need the server. `cargo xtask test` runs them here, and not among the others.
-pub(crate) const PACKAGE: &str = "windlass-store-postgres";
+/// Both build the whole workspace: with one package the features of what it depends on would
+/// differ, and all of that would be built a second time.
+const TESTS: &[&str] = &[
+    "nextest",
+    "run",
+    "--workspace",
+    "--all-features",
+    "--no-fail-fast",
+    "-E",
+    "package(windlass-store-postgres)",
+];
 
 /// Finds or installs PostgreSQL, and runs the tests.
 ///
@@ -20,8 +30,7 @@ pub(crate) const PACKAGE: &str = "windlass-store-postgres";
 pub(crate) fn run(root: &Path) -> Result<()> {
     let repeat = "repeat it with: cargo xtask postgres";
     timed("PostgreSQL: find or install", || install(root)).context(repeat)?;
-    let tests = ["nextest", "run", "--package", PACKAGE, "--all-features"];
-    timed("PostgreSQL: tests", || cargo(root, &tests)).context(repeat)
+    timed("PostgreSQL: tests", || cargo(root, TESTS)).context(repeat)
 }
 
 fn install(root: &Path) -> Result<()> {

@@ -37,15 +37,38 @@ pub(crate) fn run(binary: &Path, runs: usize) -> Result<()> {
     measured
 }
 
-fn measure(binary: &Path, runs: usize, scratch: &Path) -> Result<()> {
-    let binary = binary.canonicalize().context("there is no such binary")?;
-    let (server, _) = Server::start(&binary, scratch)?;
+/// Calls `work` with the address of a server on which so many runs wait.
+///
+/// # Errors
+/// The server could not be started, or what `work` says.
+pub(crate) fn with_waiting_runs(
+    binary: &Path,
+    runs: usize,
+    work: impl FnOnce(&str) -> Result<()>,
+) -> Result<()> {
+    let scratch = std::env::temp_dir().join(format!("windlass-waiting-{}", std::process::id()));
+    fs::create_dir_all(&scratch).context("there is no room for scratch files")?;
+    let done = filled(binary, runs, &scratch)
+        .and_then(|(server, _)| work(&format!("http://{}", server.address)));
+    let _ = fs::remove_dir_all(&scratch);
+    done
+}
+
+/// A server on which so many runs wait, and how many a second it took in.
+fn filled(binary: &Path, runs: usize, scratch: &Path) -> Result<(Server, f64)> {
+    let (server, _) = Server::start(binary, scratch)?;
     let mut first = Connection::open(&server.address)?;
     for text in [HOLDS, WAITS] {
         first.post("/api/v1/workflows", text, 1, 201)?;
     }
     first.post("/api/v1/workflows/holds/execute", "{}", 1, 202)?;
     let rate = take_in(&server, runs)?;
+    Ok((server, rate))
+}
+
+fn measure(binary: &Path, runs: usize, scratch: &Path) -> Result<()> {
+    let binary = binary.canonicalize().context("there is no such binary")?;
+    let (server, rate) = filled(&binary, runs, scratch)?;
     println!("taken in: {runs} runs at {rate:.0}/s (at least 10,000/s)");
     println!("resident: {} (less than 2 GiB)", server.resident());
     pages(&server, "/api/v1/executions?limit=100")?;

@@ -38,6 +38,19 @@ const STEPS: &[Step] = &[
         ],
         slow: false,
     },
+    // After clippy, whose results of the dependencies it uses.
+    Step {
+        heading: "documentation",
+        arguments: &[
+            "--config",
+            "build.rustdocflags=['-D', 'warnings']",
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--all-features",
+        ],
+        slow: true,
+    },
     // Tests that run the real binary expect it built, so it precedes them.
     Step {
         heading: "release build",
@@ -46,14 +59,16 @@ const STEPS: &[Step] = &[
     },
     Step {
         heading: "tests",
-        // The PostgreSQL store has a part of its own.
+        // The PostgreSQL store has a part of its own. All failures are told, not only the first:
+        // a run takes minutes.
         arguments: &[
             "nextest",
             "run",
             "--workspace",
             "--all-features",
-            "--exclude",
-            postgres::PACKAGE,
+            "--no-fail-fast",
+            "-E",
+            "not package(windlass-store-postgres)",
         ],
         slow: false,
     },

@@ -125,8 +125,13 @@ def test_parameters_are_checked_by_the_declared_schema(server: RealServer, clien
         return 0
 
     with running(worker):
-        run = start(client, {"nodes": [node("py.add", parameters={"left": "many"})]})
+        rendered = node("py.add", parameters={"left": "{{ trigger.left }}"})
+        run = start(client, {"nodes": [rendered]}, {"left": "many"})
         execution = client.wait(run, timeout=PATIENCE)
+        # The type is declared by now: a literal that does not fit is refused at once.
+        with pytest.raises(ApiError) as refused:
+            start(client, {"nodes": [node("py.add", parameters={"left": "many"})]})
+    assert refused.value.code == "DEFINITION_INVALID"
     assert execution.nodes["n"].error is not None
     assert execution.nodes["n"].error["code"] == "PARAMETERS_INVALID"
     assert calls == []

@@ -44,9 +44,9 @@ export class Attempt {
     this.#lease = task.lease;
   }
 
-  /** Goes on under a new lease of the same task, also after the old one was lost. */
+  /** Continues under a new lease of the same task, also after the old one was lost. */
   adopt(task: Task): void {
-    this.logger.info(`${taskName(task)} goes on under a new lease`, taskIds(task));
+    this.logger.info(`${taskName(task)} continues under a new lease`, taskIds(task));
     this.#lease = task.lease;
     if (this.#gone.signal.aborted) {
       this.#gone = new AbortController();

@@ -12,11 +12,11 @@ import type { Connection, Sent } from "./wire.js";
 import { errorOf, explain, PASSING, Wire } from "./wire.js";
 
 type Schemas = components["schemas"];
-export type Published = Schemas["PublishedShape"];
-export type Started = Schemas["StartedShape"];
-export type Execution = Schemas["ExecutionShape"];
-export type Event = Schemas["EventShape"];
-export type Acted = Schemas["ActedShape"];
+export type Published = Schemas["Published"];
+export type Started = Schemas["Started"];
+export type Execution = Schemas["Execution"];
+export type Event = Schemas["Event"];
+export type Acted = Schemas["Acted"];
 export type Definition = Schemas["Definition"];
 export type StartOptions = Omit<Schemas["ExecuteBody"], "trigger">;
 
@@ -161,7 +161,7 @@ export class Client {
     return this.#command(executionId, "pause", { reason });
   }
 
-  /** Lets a paused run go on. */
+  /** Continues a paused run. */
   resume(executionId: string, reason?: string): Promise<Acted> {
     return this.#command(executionId, "resume", { reason });
   }

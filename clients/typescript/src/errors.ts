@@ -112,7 +112,7 @@ export class ApiError extends WindlassError {
 /** The server gave no answer, although the request was repeated. */
 export class Unreachable extends WindlassError {}
 
-/** The run had not ended when the time was over. It goes on. */
+/** The run had not ended when the time was over. It continues. */
 export class WaitTimeout extends WindlassError {}
 
 /** A run whose result was asked for failed or was cancelled. */
@@ -120,7 +120,7 @@ export class RunNotSucceeded extends WindlassError {
   constructor(
     readonly executionId: string,
     readonly status: string,
-    readonly error: components["schemas"]["ExecutionShape"]["error"],
+    readonly error: components["schemas"]["Execution"]["error"],
   ) {
     super(`run ${executionId} ended ${status}${error ? `: ${error.message}` : ""}`);
   }

@@ -101,8 +101,11 @@ test("a node is served and its output recorded", async () => {
     const action = { id: "n", actionType: "ts.add", parameters: { left: "{{ trigger.x }}" } };
     const execution = await ended([action], { x: 41 });
     assert.deepEqual(nodeOf(execution)["output"], { sum: 42 });
-    const refused = await ended([{ ...action, parameters: { left: "many" } }]);
+    const refused = await ended([action], { x: "many" });
     assert.equal(nodeOf(refused)["error"].code, "PARAMETERS_INVALID");
+    // The type is declared by now: a literal that does not fit is refused at once.
+    const literal = { ...action, parameters: { left: "many" } };
+    await assert.rejects(begin([literal]), { code: "DEFINITION_INVALID" });
     const workers = await client.request({ method: "GET", path: "/api/v1/workers" });
     assert.ok(JSON.stringify(workers).includes(worker.name));
   });

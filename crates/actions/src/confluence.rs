@@ -376,7 +376,7 @@ fn said(answer: &Answer) -> Option<String> {
 }
 
 fn says_exists(answer: &Answer) -> bool {
-    let text = answer.excerpt().to_lowercase();
+    let text = answer.excerpt.to_lowercase();
     matches!(answer.status, 400 | 409) && text.contains("title") && text.contains("exist")
 }
 

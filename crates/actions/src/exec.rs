@@ -12,8 +12,12 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use windlass_engine::{Action, ActionError, Context, Reply};
 
-/// Variables of Windlass that no program gets.
-const OURS: [&str; 2] = ["WINDLASS_TOKEN", "WINDLASS_SEALING_KEY"];
+/// Variables of Windlass that no program gets. The database's URL may hold its password.
+const OURS: [&str; 3] = [
+    "WINDLASS_TOKEN",
+    "WINDLASS_SEALING_KEY",
+    "WINDLASS_POSTGRES_URL",
+];
 
 /// How much a program may write, on both streams together.
 const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;

@@ -46,22 +46,26 @@ impl Action for Fail {
         context: Context,
         parameters: Parameters,
     ) -> Result<Reply<Output>, ActionError> {
-        let attempt = context.attempt;
-        if parameters
-            .until_attempt
-            .is_some_and(|until| attempt >= until)
-        {
-            return Ok(Reply::new(Output { attempt }));
-        }
-        let code = parameters.code.as_deref().unwrap_or("FAILED");
-        let message = parameters
-            .message
-            .unwrap_or_else(|| "failed, as told".to_owned());
-        // Failing until an attempt makes sense only if there is another one.
-        let again = parameters.until_attempt.is_some();
-        match parameters.retriable.unwrap_or(again) {
-            true => Err(ActionError::retriable(code, message)),
-            false => Err(ActionError::failed(code, message)),
-        }
+        outcome(context.attempt, parameters).map(Reply::new)
+    }
+}
+
+/// How an attempt with this number ends.
+pub(crate) fn outcome(attempt: u32, parameters: Parameters) -> Result<Output, ActionError> {
+    if parameters
+        .until_attempt
+        .is_some_and(|until| attempt >= until)
+    {
+        return Ok(Output { attempt });
+    }
+    let code = parameters.code.as_deref().unwrap_or("FAILED");
+    let message = parameters
+        .message
+        .unwrap_or_else(|| "failed, as told".to_owned());
+    // Failing until an attempt makes sense only if there is another one.
+    let again = parameters.until_attempt.is_some();
+    match parameters.retriable.unwrap_or(again) {
+        true => Err(ActionError::retriable(code, message)),
+        false => Err(ActionError::failed(code, message)),
     }
 }

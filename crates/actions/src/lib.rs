@@ -25,6 +25,7 @@ mod script;
 #[cfg(feature = "slack")]
 mod slack;
 mod sleep;
+mod without_effect;
 
 use windlass_engine::Registry;
 
@@ -43,6 +44,7 @@ pub use script::Script;
 #[cfg(feature = "slack")]
 pub use slack::PostMessage;
 pub use sleep::Sleep;
+pub use without_effect::{Evaluated, evaluate};
 
 /// What the actions may do.
 #[derive(Clone, Debug)]
@@ -93,6 +95,8 @@ pub fn registry_with(options: Options) -> Registry {
     registry.register(SendEmail::new(&options));
     if options.exec {
         registry.register(Exec);
+    } else {
+        registry.switch_off("core.exec", "start the server with `--allow-exec`");
     }
     registry
 }

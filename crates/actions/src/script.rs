@@ -16,7 +16,7 @@ pub struct Script;
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// A bare expression, e.g. `context.data['cart'].items.map(i => i.price)`.
-    expression: Value,
+    pub(crate) expression: Value,
 }
 
 impl Action for Script {

@@ -3,6 +3,8 @@
 //! Slack answers 200 with `ok: false` and an error of its own. A message carries its marker in
 //! its metadata, which the channel's history shows, so that a repeated attempt finds it.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,9 @@ use windlass_engine::{Action, ActionError, Context, Reply};
 use crate::Options;
 use crate::connector::{Account, Answer, Marker, Reason, Service, account, earliest_ms};
 use crate::http::client::Client;
+
+/// How long Slack has to say where a message is.
+const PERMALINK_TIME: Duration = Duration::from_secs(2);
 
 /// Slack cuts longer texts.
 const MAX_CHARACTERS: usize = 40_000;
@@ -281,7 +286,10 @@ impl Call<'_> {
     /// The link to a message; if Slack does not give it, nothing fails.
     async fn permalink(&self, posted: &Posted) -> Option<String> {
         let query = [("channel", &*posted.channel), ("message_ts", &*posted.ts)];
-        let answer = self.ask("chat.getPermalink", &query).await.ok()?;
+        // The message is posted: an attempt that waited too long here would post it again.
+        let asked = self.ask("chat.getPermalink", &query);
+        let answer = tokio::time::timeout(PERMALINK_TIME, asked).await;
+        let answer = answer.ok()?.ok()?;
         understand(&answer).ok()?.permalink
     }
 

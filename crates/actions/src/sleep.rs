@@ -15,14 +15,14 @@ pub struct Sleep;
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// Milliseconds.
-    ms: u64,
+    pub(crate) ms: u64,
 }
 
 /// How long it was.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Milliseconds asked for.
-    ms: u64,
+    pub(crate) ms: u64,
 }
 
 impl Action for Sleep {

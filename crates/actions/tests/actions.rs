@@ -1,14 +1,7 @@
 //! The actions, called through an engine on the in-memory store, against a server on
 //! loopback that answers as each test says.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test has nothing better to do than to stop"
-)]
-
-mod one_node;
-
-use one_node::{answer, run_node, run_with_secret, server};
+use crate::one_node::{answer, run_node, run_with_secret, server};
 use serde_json::json;
 
 #[tokio::test]

@@ -1,19 +1,12 @@
 //! The connectors, called through an engine on the in-memory store, against servers on loopback
 //! that speak the services' wire format.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test has nothing better to do than to stop"
-)]
-
-mod one_node;
-
-use one_node::Setup;
+use crate::one_node::Setup;
 use serde_json::{Value, json};
 use windlass_test_support::services::confluence::{self, Confluence};
 use windlass_test_support::services::monday::{self, Monday};
 use windlass_test_support::services::slack::{self, Slack};
-use windlass_test_support::services::{ServiceReply, ok};
+use windlass_test_support::services::{ServiceReply, StubServer, ok};
 
 fn on_slack(server: &Slack) -> Setup {
     let mut setup = Setup::new(&[("SLACK_TOKEN", slack::TOKEN)]);
@@ -518,4 +511,57 @@ async fn connectors_reach_private_addresses_only_where_they_may() {
     let ran = setup.run("slack.post-message", message()).await;
     assert_eq!(ran.error(), ("HTTP_ADDRESS_REFUSED", false), "{}", ran.node);
     assert!(slack.server.seen("").is_empty());
+}
+
+#[tokio::test]
+async fn credentials_do_not_follow_a_redirect() {
+    let (slack, monday, confluence) = (Slack::start(), Monday::start(), Confluence::start());
+    let token_server = StubServer::start(|_| ok(json!({})));
+    let other = StubServer::start(|_| ok(json!({ "ok": true, "access_token": "stolen" })));
+    let oauth2 = json!({ "url": format!("{}/data", token_server.url), "auth": { "oauth2": {
+        "tokenUrl": format!("{}/token", token_server.url), "clientId": "id",
+        "clientSecret": "s3cret-value-1" } } });
+    let mut plain = Setup::new(&[]);
+    plain.options.http_allowed = windlass_actions::Allowed::parse(["127.0.0.1"]).unwrap();
+    for status in [301, 302, 303, 307, 308] {
+        for (server, setup, action, parameters) in [
+            (
+                &slack.server,
+                on_slack(&slack),
+                "slack.post-message",
+                message(),
+            ),
+            (
+                &monday.server,
+                on_monday(&monday),
+                "monday.get-items",
+                json!({ "boardId": "123" }),
+            ),
+            (
+                &monday.server,
+                on_monday(&monday),
+                "monday.create-item",
+                json!({ "boardId": "123", "name": "x" }),
+            ),
+            (
+                &confluence.server,
+                on_confluence(&confluence),
+                "confluence.create-page",
+                page(),
+            ),
+        ] {
+            let away = vec![("location", format!("{}/elsewhere", other.url))];
+            for _ in 0..2 {
+                server.fail("", ServiceReply::Json(status, away.clone(), json!({})));
+            }
+            let ran = setup.run(action, parameters).await;
+            assert_eq!(ran.node["status"], "Failed", "{action}: {}", ran.node);
+        }
+        let away = vec![("location", format!("{}/token", other.url))];
+        token_server.fail("/token", ServiceReply::Json(status, away, json!({})));
+        let ran = plain.run("http.request", oauth2.clone()).await;
+        assert_eq!(ran.error(), ("HTTP_TOKEN", false), "{}", ran.node);
+    }
+    assert!(other.seen("").is_empty(), "{:?}", other.seen(""));
+    assert!(token_server.seen("/data").is_empty());
 }

@@ -1,18 +1,12 @@
 //! `http.request` beyond one plain exchange: credentials, pages, forms, compression, limits and
 //! certificates, against servers on loopback.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test has nothing better to do than to stop"
-)]
-
-mod one_node;
-mod tls;
+use crate::tls;
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use one_node::{Ran, Setup};
+use crate::one_node::{Ran, Setup};
 use serde_json::{Value, json};
 use windlass_test_support::services::{ServiceReply, ServiceRequest, StubServer, ok};
 
@@ -199,10 +193,11 @@ async fn errors_name_method_address_status_and_body() {
     let url = format!("{}/orders?x=1", server.url);
     let ran = request(json!({ "url": url, "method": "put", "body": {} })).await;
     assert_eq!(ran.error(), ("HTTP_409", false), "{}", ran.node);
-    let expected = json!({ "method": "PUT", "url": url, "status": 409, "body": "busy" });
+    let shown = format!("{}/orders?x=[redacted]", server.url);
+    let expected = json!({ "method": "PUT", "url": shown, "status": 409, "body": "busy" });
     assert_eq!(ran.node["error"]["details"], expected);
-    let message = ran.node["error"]["message"].as_str().unwrap();
-    assert!(message.contains(&format!("PUT {url}")), "{message}");
+    let message = &ran.node["error"]["message"];
+    assert_eq!(message, &json!(format!("PUT {shown} → 409: busy")));
     let ran = request(json!({ "url": url, "retryStatus": [409] })).await;
     assert_eq!(ran.error(), ("HTTP_409", true), "{}", ran.node);
     let ran = request(json!({ "url": url, "expectStatus": [409] })).await;
@@ -291,4 +286,71 @@ async fn a_client_certificate_is_shown_where_the_server_asks_for_it() {
     let half = json!({ "url": url, "tls": { "certificate": world.client_certificate } });
     let ran = setup.run("http.request", half).await;
     assert_eq!(ran.error(), ("PARAMETERS_INVALID", false), "{}", ran.node);
+}
+
+#[tokio::test]
+async fn errors_have_one_form_and_cut_no_secret_in_half() {
+    let server = StubServer::start(|request| {
+        let token = request.header("authorization").replace("Bearer ", "");
+        let body = format!("{{\"error\": \"{}\"}}{token}", "x".repeat(180));
+        ServiceReply::Bytes(404, Vec::new(), body.into_bytes())
+    });
+    let url = format!("{}/pages", server.url);
+    let ran = request(json!({ "url": url })).await;
+    let body = format!("{{\"error\": \"{}\"}}", "x".repeat(180));
+    let message = format!("GET {url} → 404: {body}");
+    assert_eq!(ran.node["error"]["message"], json!(message), "{}", ran.node);
+    // The token begins before the 200th letter and ends after it.
+    let auth = json!({ "bearer": "{{ secrets.SECRET }}" });
+    let ran = request(json!({ "url": format!("{url}?key=k&on"), "auth": auth })).await;
+    let message = ran.node["error"]["message"].as_str().unwrap();
+    let expected = format!("GET {url}?key=[redacted]&on → 404: {body}");
+    assert!(message.starts_with(&expected), "{message}");
+    assert!(!ran.recorded.contains("s3cr"), "{}", ran.recorded);
+    for status in [410, 999] {
+        let empty = StubServer::start(move |_| ServiceReply::Bytes(status, Vec::new(), Vec::new()));
+        let ran = request(json!({ "url": empty.url })).await;
+        let message = format!("GET {}/ → {status}", empty.url);
+        assert_eq!(ran.node["error"]["message"], json!(message));
+    }
+}
+
+#[tokio::test]
+async fn a_status_counts_whatever_the_body_is() {
+    let server = StubServer::start(|request| match request.path.as_str() {
+        "/huge" => ServiceReply::Bytes(503, Vec::new(), vec![b'x'; 11 << 20]),
+        "/odd" => {
+            let odd = vec![("content-encoding", "br".to_owned())];
+            ServiceReply::Bytes(503, odd, b"?".to_vec())
+        }
+        _ => {
+            let short = vec![("content-length", "1000".to_owned())];
+            ServiceReply::Bytes(503, short, b"half".to_vec())
+        }
+    });
+    for path in ["huge", "odd", "cut"] {
+        let ran = request(json!({ "url": format!("{}/{path}", server.url) })).await;
+        assert_eq!(ran.error(), ("HTTP_503", true), "{path}: {}", ran.node);
+        assert_eq!(ran.node["error"]["details"]["status"], 503);
+    }
+}
+
+#[tokio::test]
+async fn connection_errors_name_host_and_port() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let ran = request(json!({ "url": format!("http://{address}/pages?key=abc") })).await;
+    assert_eq!(ran.error(), ("HTTP_CONNECT", true), "{}", ran.node);
+    let message = ran.node["error"]["message"].as_str().unwrap();
+    let expected =
+        format!("GET http://{address}/pages?key=[redacted]: cannot connect to {address}: ");
+    assert!(message.starts_with(&expected), "{message}");
+    let silent = StubServer::start(|_| ServiceReply::Hang);
+    let ran = request(json!({ "url": silent.url, "timeoutMs": 50 })).await;
+    assert_eq!(ran.error(), ("HTTP_TIMEOUT", true), "{}", ran.node);
+    let message = ran.node["error"]["message"].as_str().unwrap();
+    let server = silent.url.trim_start_matches("http://");
+    let expected = format!("GET {}/: no answer from {server}", silent.url);
+    assert!(message.starts_with(&expected), "{message}");
 }

@@ -1,13 +1,6 @@
 //! What follows a redirect, and what does not.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test has nothing better to do than to stop"
-)]
-
-mod one_node;
-
-use one_node::{answer, run_node, run_with_secret, server};
+use crate::one_node::{answer, run_node, run_with_secret, server};
 use serde_json::{Value, json};
 
 const SECRET: &str = "s3cr3t-w0rd";

@@ -301,13 +301,18 @@ impl<T: JsonSchema> Output for EventStream<T> {
     }
 }
 
-/// A file to download, sent while it is read; its folder is removed afterwards.
+/// Bytes to download, sent while they are read. A browser saves them and shows none of them.
 pub struct Download {
     body: Body,
     length: u64,
 }
 
 impl Download {
+    /// An answer of so many bytes.
+    pub(crate) fn new(body: Body, length: u64) -> Self {
+        Self { body, length }
+    }
+
     /// Opens a file in a folder of its own, which is removed when all was sent or the client
     /// has gone.
     ///
@@ -345,13 +350,15 @@ impl IntoResponse for Download {
         let mut response = typed(StatusCode::OK, "application/octet-stream", self.body);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_LENGTH, self.length.into());
+        let attachment = HeaderValue::from_static("attachment");
+        headers.insert(header::CONTENT_DISPOSITION, attachment);
         response
     }
 }
 
 impl Output for Download {
     fn describe(operation: &mut Operation<'_>) {
-        operation.answer::<String>(200, "application/octet-stream", "The copy");
+        operation.answer::<String>(200, "application/octet-stream", "The bytes");
     }
 }
 

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::{FromRef, FromRequestParts};
 use futures_util::future::BoxFuture;
 use http::request::Parts;
+use tokio::sync::Semaphore;
 use windlass_core::RunId;
 use windlass_engine::Engine;
 use windlass_service::moment::now;
@@ -27,17 +28,20 @@ use crate::layouts::Layouts;
 use crate::route::{Input, Operation};
 use crate::written;
 
+/// A shorter prefix of an id names no run.
+const MIN_PREFIX: usize = 4;
+
 /// Writes a consistent copy of everything that is stored into a new file.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<(), windlass_store::Error> + Send + Sync>;
 
-/// The process behind the routes, which is notified of runs that go on because of a request. A
+/// The process behind the routes, which is notified of runs that a request starts or continues. A
 /// server executes every run by itself and needs none; a process that exits when its own run has
 /// ended must know which other runs to wait for.
 pub trait Host: Send + Sync {
-    /// A request started this run, or found it started: it goes on here.
+    /// A request started this run, or found it started: this process executes it.
     fn started(&self, run: RunId) -> BoxFuture<'_, Result<(), Failure>>;
 
-    /// A request acted on this run so that it goes on.
+    /// A request acted on this run so that it continues.
     fn run_continues(&self, run: RunId);
 }
 
@@ -49,7 +53,7 @@ pub struct App {
 
 struct Inner {
     engine: Engine,
-    backup: Option<Backup>,
+    backup: Result<Backup, &'static str>,
     probes: Probes,
     actions: serde_json::Value,
     jobs: Jobs,
@@ -57,12 +61,13 @@ struct Inner {
     host: Option<Arc<dyn Host>>,
     layouts: Layouts,
     progress: ProgressCache,
+    simulating: Arc<Semaphore>,
 }
 
 /// What an [`App`] is made of besides its engine.
 pub struct AppOptions {
-    /// How to back up, if that is possible.
-    pub backup: Option<Backup>,
+    /// How to back up, or why this server does not, and what does.
+    pub backup: Result<Backup, &'static str>,
     /// What is asked for the server's state.
     pub probes: Probes,
     /// The actions that definitions may name, for programs.
@@ -87,6 +92,7 @@ impl App {
                 host: options.host,
                 layouts: Layouts::default(),
                 progress: ProgressCache::default(),
+                simulating: Arc::new(Semaphore::new(1)),
             }),
         }
     }
@@ -95,8 +101,8 @@ impl App {
         &self.inner.engine
     }
 
-    pub(crate) fn backup(&self) -> Option<&Backup> {
-        self.inner.backup.as_ref()
+    pub(crate) fn backup(&self) -> Result<&Backup, &'static str> {
+        self.inner.backup.as_ref().map_err(|why| *why)
     }
 
     pub(crate) fn actions(&self) -> &serde_json::Value {
@@ -116,11 +122,16 @@ impl App {
         &self.inner.progress
     }
 
+    /// One simulation at a time, which takes a processor for itself.
+    pub(crate) fn simulating(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.inner.simulating)
+    }
+
     pub(crate) fn secrets(&self) -> &SecretKeys {
         &self.inner.secrets
     }
 
-    /// Lets a run that a request started, or found started, go on.
+    /// Has a run executed that a request started, or found started.
     pub(crate) async fn started(&self, run: RunId) -> Result<(), Failure> {
         match &self.inner.host {
             Some(host) => host.started(run).await,
@@ -128,7 +139,7 @@ impl App {
         }
     }
 
-    /// A request acted on a run so that it goes on.
+    /// A request acted on a run so that it continues.
     pub(crate) fn run_continues(&self, run: RunId) {
         if let Some(host) = &self.inner.host {
             host.run_continues(run);
@@ -190,6 +201,25 @@ impl App {
             .parse()
             .map_err(|_| failures::RUN_NOT_FOUND.error(format!("there is no run '{id}'")))?;
         self.read(caller, move |queries| queries.row(run)).await
+    }
+
+    /// The run that a path names for reading: by its id, a unique prefix of it, `@last` or
+    /// `@last:workflow-id`. A command needs the whole id.
+    pub(crate) async fn find(&self, caller: &Caller, reference: &str) -> Result<RunRow, ApiError> {
+        if reference.parse::<RunId>().is_ok() {
+            return self.run(caller, reference).await;
+        }
+        let is_short = reference.len() < MIN_PREFIX && !reference.starts_with('@');
+        let reference = reference.to_owned();
+        if is_short {
+            let message = format!("there is no run '{reference}'");
+            return Err(failures::RUN_NOT_FOUND.error(message));
+        }
+        self.read(caller, move |queries| {
+            let run = queries.find_run(&reference)?;
+            queries.row(run)
+        })
+        .await
     }
 
     /// Writes an audit entry after a change is durable. The response reports the change even if

@@ -19,6 +19,7 @@ use crate::body;
 use crate::code;
 use crate::error::ApiError;
 use crate::fair::{Fair, Share};
+use crate::figure::Figure;
 use crate::limit::BucketKey;
 use crate::spool::Spooled;
 
@@ -82,14 +83,24 @@ impl Bodies {
         }
     }
 
-    pub(crate) fn metrics(&self) -> String {
-        let (memory, disk) = (self.memory.held(), self.disk.held());
-        let refused = self.memory.refused() + self.disk.refused();
-        format!(
-            "# TYPE http_body_memory_bytes gauge\nhttp_body_memory_bytes {memory}\n\
-             # TYPE http_body_spool_bytes gauge\nhttp_body_spool_bytes {disk}\n\
-             # TYPE http_bodies_refused_total counter\nhttp_bodies_refused_total {refused}\n"
-        )
+    pub(crate) fn figures(&self) -> Vec<Figure> {
+        vec![
+            Figure::gauge(
+                "windlass_http_body_memory_bytes",
+                "Bytes of request bodies in memory.",
+                self.memory.held(),
+            ),
+            Figure::gauge(
+                "windlass_http_body_spool_bytes",
+                "Bytes of request bodies on disk while they arrive.",
+                self.disk.held(),
+            ),
+            Figure::counter(
+                "windlass_http_bodies_refused_total",
+                "Request bodies for which there was no room.",
+                self.memory.refused() + self.disk.refused(),
+            ),
+        ]
     }
 }
 

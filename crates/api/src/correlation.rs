@@ -10,15 +10,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// The header, in requests and in answers.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-correlation-id");
 
-/// The longest id that is taken over from a request.
-const MAX_LENGTH: usize = 128;
+/// The longest id that is taken over from a request: that of a run's correlation id.
+const MAX_LENGTH: usize = windlass_core::name::TEXT_BYTES;
 
 /// A request's correlation id; an extractor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correlation(Arc<str>);
 
 impl Correlation {
-    /// The id that the request gives, if it is one: visible ASCII, of bounded length; else
+    /// The id that the request gives, if it is one: printable ASCII, of bounded length; else
     /// a new one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         headers
@@ -27,7 +27,9 @@ impl Correlation {
             .filter(|id| {
                 !id.is_empty()
                     && id.len() <= MAX_LENGTH
-                    && id.bytes().all(|byte| byte.is_ascii_graphic())
+                    && id
+                        .bytes()
+                        .all(|byte| byte.is_ascii_graphic() || byte == b' ')
             })
             .map_or_else(Self::fresh, |id| Self(id.into()))
     }
@@ -47,7 +49,7 @@ impl Correlation {
     }
 
     pub(crate) fn header(&self) -> HeaderValue {
-        HeaderValue::from_str(&self.0).expect("visible ASCII is a header's value")
+        HeaderValue::from_str(&self.0).expect("printable ASCII is a header's value")
     }
 }
 

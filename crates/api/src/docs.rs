@@ -1,12 +1,11 @@
 //! The OpenAPI document and the page that reads it, which needs no network.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use http::{HeaderValue, Method, header};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,13 +13,9 @@ use sha2::{Digest, Sha256};
 
 use crate::answer::RawJson;
 use crate::error::ApiError;
-use crate::route::{Access, Input, Operation, Output, Routes};
+use crate::route::{Access, Document, Input, Operation, Output, Routes};
 
-/// The document, written.
-#[derive(Debug, Clone)]
-pub(crate) struct Written(pub(crate) Bytes);
-
-impl Input for Extension<Written> {
+impl Input for Extension<Arc<Document>> {
     fn describe(_: &mut Operation<'_>) {}
 }
 
@@ -51,8 +46,16 @@ pub(crate) fn add<S: Clone + Send + Sync + 'static>(routes: &mut Routes<S>) {
         );
 }
 
-async fn document(Extension(written): Extension<Written>) -> Result<RawJson<OpenApi>, ApiError> {
-    Ok(RawJson::new(written.0))
+async fn document(
+    Extension(document): Extension<Arc<Document>>,
+) -> Result<RawJson<OpenApi>, ApiError> {
+    if let Some(text) = document.known() {
+        return Ok(RawJson::new(text));
+    }
+    match tokio::task::spawn_blocking(move || document.text()).await {
+        Ok(text) => Ok(RawJson::new(text)),
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }
 
 async fn page() -> Result<Page, ApiError> {

@@ -213,6 +213,11 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.0.status.into_response();
         response.headers_mut().extend(self.0.headers.clone());
+        if self.0.status == StatusCode::SERVICE_UNAVAILABLE {
+            // What is not there now may be there soon, and clients need not guess when to ask.
+            let again = response.headers_mut().entry(header::RETRY_AFTER);
+            again.or_insert(HeaderValue::from_static("1"));
+        }
         response.extensions_mut().insert(self);
         response
     }

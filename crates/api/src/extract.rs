@@ -260,7 +260,7 @@ impl<S: Sync> FromRequestParts<S> for LastEventId {
 
 impl Input for LastEventId {
     fn describe(operation: &mut Operation<'_>) {
-        operation.header("Last-Event-ID", "Go on after this event", None);
+        operation.header("Last-Event-ID", "Continue after this event", None);
     }
 }
 

@@ -23,15 +23,18 @@ macro_rules! codes {
 codes! {
     RUN_NOT_FOUND 404 "There is no such run",
     NODE_NOT_FOUND 404 "The run has no such node",
+    NODE_AMBIGUOUS 409 "Several nodes of the run have this name",
     WORKFLOW_NOT_FOUND 404 "There is no such workflow",
     VERSION_NOT_FOUND 404 "The workflow has no such version",
     VALUE_NOT_FOUND 404 "The run refers to no such value",
+    BLOB_NOT_FOUND 404 "No node of the run stored such a blob",
     JOB_NOT_FOUND 404 "There is no such job",
     LETTER_NOT_FOUND 404 "The run is not among the dead letters",
     SECRET_NOT_FOUND 404 "There is no such secret",
     HOOK_NOT_FOUND 404 "There is no such hook",
     HOOK_SIGNATURE_INVALID 401 "The request is not signed as the hook wants it",
     SCHEDULE_NOT_FOUND 404 "There is no such schedule",
+    POOL_NOT_FOUND 404 "There is no such pool",
     TASK_NOT_FOUND 404 "There is no such task",
     NOT_FOUND 404 "There is no such thing",
     SECRET_INVALID 422 "The secret's name or value is none",
@@ -59,6 +62,10 @@ codes! {
     GRAPH_TOO_LARGE 422 "The graph is too large for this format",
     HOOK_INVALID 422 "The hook cannot be used",
     SCHEDULE_INVALID 422 "The schedule cannot be used",
+    POOL_INVALID 422 "The pool's name or size cannot be used",
+    UNKNOWN_NODE 422 "The simulated definition has no such node",
+    UNKNOWN_SIGNAL 422 "No node of the simulated definition waits for the signal",
+    POOL_UNKNOWN 422 "A node names a pool that does not exist, or that is too small",
     USAGE 400 "The request makes no sense",
     CURSOR_INVALID 400 "The cursor is not one of ours",
     TIME_INVALID 400 "The time cannot be read",
@@ -72,6 +79,8 @@ codes! {
     WORKFLOW_DISABLED 409 "The workflow is disabled",
     RUN_ENDED 409 "The run has ended",
     REATTEMPT_REFUSED 409 "The nodes cannot be tried again",
+    SKIP_REFUSED 409 "The node cannot be skipped",
+    COMPENSATION_SKIP_REFUSED 409 "The compensation cannot be skipped",
     COMPENSATED 409 "The run was undone",
     SIGNAL_UNKNOWN 409 "No node waits for a signal of that name",
     INCOMPATIBLE 409 "The graph does not fit the run",
@@ -82,6 +91,7 @@ codes! {
     TOO_MANY_POLLERS 503 "As many workers wait for work as may",
     TOO_MANY_HOOKS 409 "There are as many hooks as there may be",
     TOO_MANY_SCHEDULES 409 "There are as many schedules as there may be",
+    POOL_IN_USE 409 "Attempts or workflows use the pool",
     TOO_MANY_JOBS 429 "Too many jobs are under way",
     STORE_TIMEOUT 503 "The store took too long to answer",
     STORE_UNAVAILABLE 503 "The store cannot be used now",
@@ -96,8 +106,11 @@ codes! {
 pub const ACTING: &[Code] = &[
     RUN_NOT_FOUND,
     NODE_NOT_FOUND,
+    NODE_AMBIGUOUS,
     RUN_ENDED,
     REATTEMPT_REFUSED,
+    SKIP_REFUSED,
+    COMPENSATION_SKIP_REFUSED,
     COMPENSATED,
     SIGNAL_UNKNOWN,
     SIGNAL_INVALID,
@@ -120,6 +133,7 @@ pub const ACTING: &[Code] = &[
 pub const LOOKING: &[Code] = &[
     RUN_NOT_FOUND,
     NODE_NOT_FOUND,
+    NODE_AMBIGUOUS,
     STORE_UNAVAILABLE,
     STORE_TIMEOUT,
 ];
@@ -151,6 +165,7 @@ pub const STARTING: &[Code] = &[
 /// What a definition in the body may fail with.
 pub const DEFINING: &[Code] = &[
     DEFINITION_INVALID,
+    POOL_UNKNOWN,
     GRAPH_VERSION,
     SIGNATURE_MISMATCH,
     ID_MISMATCH,
@@ -197,10 +212,13 @@ fn told(kind: FailureKind) -> FailureForm {
         FailureKind::RunAmbiguous | FailureKind::DeadLetter => Plain(StatusCode::CONFLICT),
         FailureKind::RunEnded => Coded(RUN_ENDED),
         FailureKind::NodeNotFound => Coded(NODE_NOT_FOUND),
+        FailureKind::NodeAmbiguous => Coded(NODE_AMBIGUOUS),
         FailureKind::LetterNotFound => Coded(LETTER_NOT_FOUND),
         FailureKind::EngineStopped => Coded(ENGINE_STOPPED),
         FailureKind::OwnerUnavailable => Coded(OWNER_UNAVAILABLE),
         FailureKind::ReattemptRefused => Coded(REATTEMPT_REFUSED),
+        FailureKind::SkipRefused => Coded(SKIP_REFUSED),
+        FailureKind::CompensationSkipRefused => Coded(COMPENSATION_SKIP_REFUSED),
         FailureKind::IdempotencyKeyReused => Coded(IDEMPOTENCY_KEY_REUSED),
         FailureKind::Compensated => Coded(COMPENSATED),
         FailureKind::SignalUnknown => Coded(SIGNAL_UNKNOWN),
@@ -238,9 +256,15 @@ fn told(kind: FailureKind) -> FailureForm {
         FailureKind::HookInvalid => Coded(HOOK_INVALID),
         FailureKind::HookNotFound => Coded(HOOK_NOT_FOUND),
         FailureKind::TooManyHooks => Coded(TOO_MANY_HOOKS),
+        FailureKind::PoolInvalid => Coded(POOL_INVALID),
+        FailureKind::PoolNotFound => Coded(POOL_NOT_FOUND),
+        FailureKind::PoolInUse => Coded(POOL_IN_USE),
+        FailureKind::PoolUnknown => Coded(POOL_UNKNOWN),
         FailureKind::ScheduleInvalid => Coded(SCHEDULE_INVALID),
         FailureKind::ScheduleNotFound => Coded(SCHEDULE_NOT_FOUND),
         FailureKind::TooManySchedules => Coded(TOO_MANY_SCHEDULES),
+        FailureKind::SimulatedNodeUnknown => Coded(UNKNOWN_NODE),
+        FailureKind::SimulatedSignalUnknown => Coded(UNKNOWN_SIGNAL),
         FailureKind::Usage => Coded(USAGE),
         FailureKind::TimeInvalid => Coded(TIME_INVALID),
         FailureKind::StatusUnknown => Coded(STATUS_UNKNOWN),
@@ -306,13 +330,14 @@ mod tests {
                 404,
                 "NOT_FOUND RUN_NOT_FOUND NODE_NOT_FOUND LETTER_NOT_FOUND \
                  WORKFLOW_NOT_FOUND VERSION_NOT_FOUND SECRET_NOT_FOUND \
-                 SECRET_KEY_MISSING HOOK_NOT_FOUND SCHEDULE_NOT_FOUND",
+                 SECRET_KEY_MISSING HOOK_NOT_FOUND SCHEDULE_NOT_FOUND POOL_NOT_FOUND",
             ),
             (
                 409,
-                "RUN_AMBIGUOUS DEAD_LETTER RUN_ENDED REATTEMPT_REFUSED COMPENSATED \
+                "RUN_AMBIGUOUS NODE_AMBIGUOUS DEAD_LETTER RUN_ENDED REATTEMPT_REFUSED SKIP_REFUSED \
+                 COMPENSATION_SKIP_REFUSED COMPENSATED \
                  SIGNAL_UNKNOWN INCOMPATIBLE CONFLICT REQUEST_ID_REUSED IDEMPOTENCY_KEY_REUSED \
-                 WORKFLOW_DISABLED TOO_MANY_HOOKS TOO_MANY_SCHEDULES",
+                 WORKFLOW_DISABLED TOO_MANY_HOOKS TOO_MANY_SCHEDULES POOL_IN_USE",
             ),
             (413, "TRIGGER_TOO_LARGE SECRET_TOO_LARGE"),
             (
@@ -321,7 +346,8 @@ mod tests {
                  TRIGGER_NOT_JSON NESTING_LIMIT SCHEMA_INVALID SCHEMA_LIMIT \
                  VARS_LIMIT NAME_INVALID CONCURRENCY_KEY_INVALID VARIABLE_UNKNOWN \
                  DEFINITION_INVALID GRAPH_VERSION GRAPH_TOO_LARGE \
-                 SIGNATURE_MISMATCH SECRET_INVALID HOOK_INVALID SCHEDULE_INVALID",
+                 SIGNATURE_MISMATCH SECRET_INVALID HOOK_INVALID SCHEDULE_INVALID \
+                 POOL_INVALID POOL_UNKNOWN UNKNOWN_NODE UNKNOWN_SIGNAL",
             ),
             (
                 500,

@@ -144,6 +144,8 @@ pub fn http_limits(
         "tokenBytes": crate::auth::MAX_TOKEN,
         "requestsPerMinutePerToken": gate.token_rate.per_minute,
         "requestsAtOncePerToken": gate.token_rate.burst,
+        "readsPerMinutePerToken": gate.read_rate.per_minute,
+        "readsAtOncePerToken": gate.read_rate.burst,
         "requestsPerMinutePerWorkflow": gate.workflow_rate.per_minute,
         "requestsAtOncePerWorkflow": gate.workflow_rate.burst,
     });

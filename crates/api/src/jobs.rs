@@ -1,6 +1,8 @@
-//! Work that goes on after its response: acting on many runs, rebuilding. Clients can query a
+//! Work that continues after its response: acting on many runs, rebuilding. Clients can query a
 //! job's progress. A job survives a restart of the server: it is stored before it is
-//! acknowledged and after each run, and continues where it was.
+//! acknowledged and after each run, and continues where it was. Where several processes share
+//! the store, those with the scheduler role work on jobs, each under a lease of its own, and what
+//! is known of a job is read from the store.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
-use windlass_engine::Backend;
+use windlass_engine::{Backend, NamedLease};
 use windlass_service::Failure;
 use windlass_service::moment::now;
 use windlass_store::{Error, TenantFilter};
@@ -29,6 +31,9 @@ const NAMED: usize = 1000;
 /// The notes of jobs, and of how far each is since its own was written.
 const NOTES: &str = "job";
 const STEPS: &str = "job-step";
+
+/// The notes that name jobs which have not ended, where processes share the store.
+const OPEN: &str = "job-open";
 
 /// How many notes are read together.
 const PAGE: usize = 100;
@@ -105,13 +110,15 @@ struct Step {
     failures: Vec<JobFailure>,
 }
 
-/// A job under way. A job that is dropped before it is finished goes on in the next process
+/// A job under way. A job that is dropped before it is finished continues in the next process
 /// that serves.
 pub(crate) struct BulkJob {
     shared: Arc<Shared>,
     store: Arc<dyn Backend>,
     /// Failures since it was last written as a whole.
     fresh: Mutex<Vec<JobFailure>>,
+    /// What it is worked on under, where processes share the store.
+    lease: Option<Arc<NamedLease>>,
 }
 
 struct Shared {
@@ -129,7 +136,7 @@ impl Jobs {
     /// Begins a job; it is durable on return.
     pub(crate) async fn begin(
         &self,
-        store: &Arc<dyn Backend>,
+        (store, shares_store): (&Arc<dyn Backend>, bool),
         tenants: TenantFilter,
         (action, dry_run): (&str, bool),
         plan: &impl Serialize,
@@ -161,6 +168,10 @@ impl Jobs {
             page: 0,
         };
         let job = BulkJob::new(note, tenants, store);
+        if shares_store {
+            job.leave_open().await?;
+            return Ok(job);
+        }
         let forgotten = self.remember(&job.shared)?;
         if let Some(id) = forgotten {
             forget(store, &id).await.map_err(Failure::from)?;
@@ -177,9 +188,7 @@ impl Jobs {
         let mut known = lock(&self.known);
         let is_over = |job: &Arc<Shared>| lock(&job.note).state.status == "done";
         if known.iter().filter(|job| !is_over(job)).count() >= AT_ONCE {
-            return Err(failures::TOO_MANY_JOBS.error(format!(
-                "{AT_ONCE} jobs are under way; try again when one has ended"
-            )));
+            return Err(too_many());
         }
         let oldest = known.iter().position(is_over);
         let forgotten = oldest.filter(|_| known.len() >= REMEMBERED);
@@ -201,20 +210,12 @@ impl Jobs {
             let Some((last, _)) = page.last() else { break };
             after = Some(last.clone());
             for (id, text) in page {
-                let Ok(mut note) = serde_json::from_slice::<Note>(&text) else {
+                let Some(note) = current(store, &id, &text).await else {
                     // A newer version may have written it: it is left for that version.
                     continue;
                 };
-                let step = store.note_at(STEPS, &id).await.ok().flatten();
-                let step = step.and_then(|text| serde_json::from_slice::<Step>(&text).ok());
-                if let Some(step) = step.filter(|step| step.page == note.page) {
-                    note.walk(step);
-                }
-                let tenants = match &note.only {
-                    None => TenantFilter::Any,
-                    Some(owner) => TenantFilter::Only(owner.tenant.clone()),
-                };
-                let (plan, over) = (note.plan.get().to_owned(), note.state.status == "done");
+                let (plan, over) = (note.plan.get().to_owned(), note.is_over());
+                let tenants = note.tenants();
                 let job = BulkJob::new(note, tenants, store);
                 lock(&self.known).push_back(Arc::clone(&job.shared));
                 if !over {
@@ -236,7 +237,122 @@ impl Jobs {
     }
 }
 
+/// A job as the store has it, for processes that share it.
+pub(crate) async fn stored(
+    store: &Arc<dyn Backend>,
+    tenants: &TenantFilter,
+    id: &str,
+) -> Result<Option<JobState>, Error> {
+    let Some(text) = store.note_at(NOTES, id).await? else {
+        return Ok(None);
+    };
+    let note = current(store, id, &text).await;
+    let of_caller = |note: &Note| note.tenants() == *tenants || *tenants == TenantFilter::Any;
+    Ok(note.filter(of_caller).map(|note| note.state))
+}
+
+/// The jobs that have not ended, by id.
+pub(crate) async fn open(store: &Arc<dyn Backend>) -> Result<Vec<Box<str>>, Error> {
+    let open = store.notes(OPEN, None, PAGE).await?;
+    Ok(open.into_iter().map(|(id, _)| id).collect())
+}
+
+/// A job to work on under a lease, with what it does; none if it has ended, or a newer version
+/// wrote it.
+pub(crate) async fn acquire(
+    store: &Arc<dyn Backend>,
+    id: &str,
+    lease: &Arc<NamedLease>,
+) -> Result<Option<(BulkJob, String)>, Error> {
+    let text = store.note_at(NOTES, id).await?;
+    let note = match &text {
+        Some(text) => current(store, id, text).await,
+        None => None,
+    };
+    let is_gone = text.is_none() || note.as_ref().is_some_and(Note::is_over);
+    if is_gone {
+        store.forget_note(OPEN, id).await?;
+        return Ok(None);
+    }
+    Ok(note.map(|note| {
+        let (plan, tenants) = (note.plan.get().to_owned(), note.tenants());
+        let job = BulkJob {
+            lease: Some(Arc::clone(lease)),
+            ..BulkJob::new(note, tenants, store)
+        };
+        (job, plan)
+    }))
+}
+
+/// Opens jobs for the processes that share the store which were begun where one had it to itself.
+pub(crate) async fn open_unfinished(store: &Arc<dyn Backend>) -> Result<(), Error> {
+    for (id, is_over, _) in listed(store).await? {
+        if !is_over {
+            store.keep_note(OPEN, &id, b"{}".to_vec()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Every job: its id, whether it has ended, and when it began.
+async fn listed(store: &Arc<dyn Backend>) -> Result<Vec<(Box<str>, bool, String)>, Error> {
+    let mut found = Vec::new();
+    let mut after: Option<Box<str>> = None;
+    loop {
+        let page = store.notes(NOTES, after.as_deref(), PAGE).await?;
+        let Some((last, _)) = page.last() else {
+            return Ok(found);
+        };
+        after = Some(last.clone());
+        found.extend(page.into_iter().filter_map(|(id, text)| {
+            let note = serde_json::from_slice::<Note>(&text).ok()?;
+            Some((id, note.is_over(), note.state.created_at))
+        }));
+    }
+}
+
+/// Forgets the oldest jobs that have ended, if more are remembered than are to be.
+async fn forget_oldest(store: &Arc<dyn Backend>) -> Result<(), Error> {
+    let mut known = listed(store).await?;
+    let spare = known.len().saturating_sub(REMEMBERED);
+    known.retain(|(_, is_over, _)| *is_over);
+    known.sort_by(|one, other| one.2.cmp(&other.2));
+    for (id, _, _) in known.iter().take(spare) {
+        forget(store, id).await?;
+    }
+    Ok(())
+}
+
+/// A note with what was written since.
+async fn current(store: &Arc<dyn Backend>, id: &str, text: &[u8]) -> Option<Note> {
+    let mut note = serde_json::from_slice::<Note>(text).ok()?;
+    let step = store.note_at(STEPS, id).await.ok().flatten();
+    let step = step.and_then(|text| serde_json::from_slice::<Step>(&text).ok());
+    if let Some(step) = step.filter(|step| step.page == note.page) {
+        note.walk(step);
+    }
+    Some(note)
+}
+
+fn too_many() -> ApiError {
+    failures::TOO_MANY_JOBS.error(format!(
+        "{AT_ONCE} jobs are under way; try again when one has ended"
+    ))
+}
+
 impl Note {
+    fn is_over(&self) -> bool {
+        self.state.status == "done"
+    }
+
+    /// Whose runs it sees.
+    fn tenants(&self) -> TenantFilter {
+        match &self.only {
+            None => TenantFilter::Any,
+            Some(owner) => TenantFilter::Only(owner.tenant.clone()),
+        }
+    }
+
     fn walk(&mut self, step: Step) {
         self.at = Some(step.at);
         self.state.seen = step.seen;
@@ -258,7 +374,29 @@ impl BulkJob {
             }),
             store: Arc::clone(store),
             fresh: Mutex::default(),
+            lease: None,
         }
+    }
+
+    /// Makes it durable for a process that works on jobs.
+    async fn leave_open(&self) -> Result<(), ApiError> {
+        let others = open(&self.store).await.map_err(Failure::from)?;
+        if others.len() >= AT_ONCE {
+            return Err(too_many());
+        }
+        self.save().await.map_err(Failure::from)?;
+        let opened = self.store.keep_note(OPEN, &self.state().id, b"{}".to_vec());
+        Ok(opened.await.map_err(Failure::from)?)
+    }
+
+    /// Whether another process works on it, or will.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| !lease.holds())
+    }
+
+    /// Whether processes share the store: what fails then is tried again.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.lease.is_some()
     }
 
     /// How far it is.
@@ -342,7 +480,12 @@ impl BulkJob {
         }
         // If that cannot be written, it ends once more after the next start.
         if self.save().await.is_ok() {
-            let _ = self.store.forget_note(STEPS, &self.state().id).await;
+            let id = self.state().id;
+            let _ = self.store.forget_note(STEPS, &id).await;
+            if self.is_shared() {
+                let _ = self.store.forget_note(OPEN, &id).await;
+                let _ = forget_oldest(&self.store).await;
+            }
         }
     }
 }

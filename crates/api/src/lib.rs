@@ -84,6 +84,7 @@ mod error;
 pub mod extract;
 pub mod failures;
 mod fair;
+mod figure;
 mod front;
 #[cfg(test)]
 mod fuzz;
@@ -105,6 +106,7 @@ pub use app::{App, AppOptions, Backup, Caller, Host};
 pub use bodies::{BodyOptions, SpoolOptions};
 pub use correlation::Correlation;
 pub use error::{ApiError, Code, Detail, ErrorBody, ErrorObject};
+pub use figure::Figure;
 pub use front::HeadLimits;
 pub use handlers::{engine_limits, largest_body, routes};
 pub use hosts::is_host_pattern;

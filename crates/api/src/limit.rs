@@ -82,29 +82,46 @@ impl RateDecision {
     }
 }
 
+/// What a request of a token is: reading has a budget of its own, so that looking at runs does not
+/// keep a client from acting on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    Read,
+    Change,
+}
+
 /// The budgets of tokens and workflows.
 #[derive(Debug)]
 pub(crate) struct Limiter {
+    reads: Buckets,
     tokens: Buckets,
     workflows: Buckets,
 }
 
 impl Limiter {
-    pub(crate) fn new(token: Budget, workflow: Budget) -> Self {
+    pub(crate) fn new(read: Budget, token: Budget, workflow: Budget) -> Self {
         Self {
+            reads: Buckets::new(read, MAX_BUCKETS),
             tokens: Buckets::new(token, MAX_BUCKETS),
             workflows: Buckets::new(workflow, MAX_BUCKETS),
         }
     }
 
-    pub(crate) fn token(&self, key: &BucketKey) -> Option<RateDecision> {
-        self.tokens.take(*key, Instant::now())
+    pub(crate) fn token(&self, kind: RequestKind, key: &BucketKey) -> Option<RateDecision> {
+        self.of(kind).take(*key, Instant::now())
+    }
+
+    fn of(&self, kind: RequestKind) -> &Buckets {
+        match kind {
+            RequestKind::Read => &self.reads,
+            RequestKind::Change => &self.tokens,
+        }
     }
 
     /// The limit of a token that has made no request. Callers that are not counted get it, too,
     /// since every response carries the limit.
-    pub(crate) fn untouched(&self) -> Option<RateDecision> {
-        let budget = self.tokens.budget;
+    pub(crate) fn untouched(&self, kind: RequestKind) -> Option<RateDecision> {
+        let budget = self.of(kind).budget;
         (budget.per_minute > 0).then(|| RateDecision {
             limit: budget.burst.max(1),
             remaining: budget.burst.max(1),
@@ -114,7 +131,7 @@ impl Limiter {
 
     /// A hook counts as a token of its own.
     pub(crate) fn hook(&self, token: &str) -> Option<RateDecision> {
-        self.token(&key(&[b"hook", token.as_bytes()]))
+        self.token(RequestKind::Change, &key(&[b"hook", token.as_bytes()]))
     }
 
     pub(crate) fn workflow(&self, tenant: Option<&str>, id: &str) -> Option<RateDecision> {
@@ -289,12 +306,26 @@ mod tests {
 
     #[test]
     fn workflows_of_two_tenants_are_two() {
-        let limiter = Limiter::new(Budget::OFF, Budget::per_minute(60, 1));
+        let limiter = Limiter::new(Budget::OFF, Budget::OFF, Budget::per_minute(60, 1));
         assert!(!limiter.workflow(Some("a"), "w").unwrap().is_refused());
         assert!(!limiter.workflow(Some("b"), "w").unwrap().is_refused());
         assert!(!limiter.workflow(None, "w").unwrap().is_refused());
         assert!(!limiter.workflow(Some(""), "w").unwrap().is_refused());
         assert!(limiter.workflow(Some("a"), "w").unwrap().is_refused());
-        assert_eq!(limiter.token(&key(&[b"t"])), None);
+        assert_eq!(limiter.token(RequestKind::Change, &key(&[b"t"])), None);
+    }
+
+    #[test]
+    fn reads_have_a_budget_of_their_own() {
+        let (read, change) = (Budget::per_minute(60, 2), Budget::per_minute(60, 1));
+        let limiter = Limiter::new(read, change, Budget::OFF);
+        let one = key(&[b"one"]);
+        let refused = |kind| limiter.token(kind, &one).unwrap().is_refused();
+        assert!(!refused(RequestKind::Change));
+        assert!(refused(RequestKind::Change));
+        assert!(!refused(RequestKind::Read));
+        assert!(!refused(RequestKind::Read));
+        assert!(refused(RequestKind::Read));
+        assert_eq!(limiter.untouched(RequestKind::Read).unwrap().limit, 2);
     }
 }

@@ -1,12 +1,10 @@
 //! The OpenAPI document: every operation has its scope, its codes and its schemas.
 
-#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
-
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 
-use common::Setup;
+use crate::common::Setup;
 use serde_json::Value;
 use windlass_api::auth::Auth;
 use windlass_api::route::{GateOptions, RequestGate};

@@ -1,10 +1,6 @@
 //! Every failure has its status, its code and the one shape.
 
-#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
-
-mod common;
-
-use common::{BODY_LIMIT, Setup, read_answer};
+use crate::common::{BODY_LIMIT, Setup, read_answer};
 use tokio::io::AsyncWriteExt;
 use windlass_api::route::GateOptions;
 
@@ -102,15 +98,15 @@ async fn problem_details_where_they_are_asked_for() {
 #[tokio::test]
 async fn a_correlation_id_is_taken_over_or_made() {
     let server = Setup::default().start().await;
-    let longest = "x".repeat(128);
-    for kept in ["abc-1", "~!{}", longest.as_str()] {
+    let longest = "x".repeat(256);
+    for kept in ["abc-1", "~!{}", "order 17", longest.as_str()] {
         let header = format!("X-Correlation-Id: {kept}\r\n");
         let answer = server.ask("GET /api/v1/things", &header, "").await;
         assert_eq!(answer.header("x-correlation-id"), Some(kept));
     }
-    let too_long = "x".repeat(129);
+    let too_long = "x".repeat(257);
     let mut seen = std::collections::BTreeSet::new();
-    for replaced in ["", "a b", "ä", too_long.as_str()] {
+    for replaced in ["", "ä", too_long.as_str()] {
         let header = format!("X-Correlation-Id: {replaced}\r\n");
         let answer = server.ask("GET /nothing", &header, "").await;
         let id = answer.header("x-correlation-id").unwrap().to_owned();

@@ -1,13 +1,9 @@
 //! What clients share: connections and memory for bodies. One that takes all it can keeps
 //! neither another nor a probe from being served.
 
-#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{Answer, LONG, Running, Setup, read_answer};
+use crate::common::{Answer, LONG, Running, Setup, read_answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use windlass_api::route::GateOptions;

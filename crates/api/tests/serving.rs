@@ -1,14 +1,12 @@
 //! The accept loop: slow clients, limits, both versions of HTTP, TLS, and how it ends.
 
-#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
-
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{LONG, Setup, read_answer};
+use crate::common::{LONG, Setup, read_answer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass_api::route::GateOptions;
@@ -122,7 +120,7 @@ async fn slow_bodies_and_slow_answers_end() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_harms_nobody() {
+async fn a_body_that_breaks_off_leaves_other_requests_alone() {
     let server = Setup::default().start().await;
     for _ in 0..20 {
         let mut stream = server.connect().await;

@@ -69,18 +69,6 @@ impl Again {
     }
 }
 
-/// As [`open`], for what no other process does on the data directory that it holds.
-pub(crate) fn open_alone(settings: &Settings, create: bool) -> Result<Access, Failure> {
-    match open(settings, create)? {
-        Access::Server(_, server) if server.holder().is_some() => {
-            let message = format!("the data directory is in use by {}", server.address());
-            Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
-                .hint("a server does it itself: add --server URL"))
-        }
-        access => Ok(access),
-    }
-}
-
 /// Does something where it can be done. It may be asked for twice: a process that ended without
 /// an answer may have done it.
 pub(crate) fn act<T>(

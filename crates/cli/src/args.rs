@@ -1,16 +1,22 @@
 //! The command line, as clap reads it. Settings that a file or a variable can give as
 //! well are resolved in `config`.
 
+pub(crate) mod database;
 pub(crate) mod hooks;
+pub(crate) mod pools;
+mod runs;
 pub(crate) mod secrets;
 mod serve;
+mod start;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_service::launch::{REQUEST_ID_BYTES, is_request_id};
 
-pub(crate) use serve::{Dev, Serve};
+pub(crate) use runs::Runs;
+pub(crate) use serve::{Backend, Dev, Role, Serve};
+pub(crate) use start::Start;
 
 /// Durable DAG workflows: describe a process as a graph, and it runs to its end.
 #[derive(Debug, Parser)]
@@ -79,6 +85,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Run a definition to its end, durably, with live progress
     Run(Run),
+    /// Start a published workflow
+    Start(Start),
     /// Check definitions: every problem, with its place and a suggestion
     Validate(Validate),
     /// Run a definition many times in virtual time: which endings are possible
@@ -93,27 +101,29 @@ pub(crate) enum Command {
     Diff(Diff),
     /// List runs, newest first
     Runs(Runs),
-    /// Show a run
+    /// Show a run, or one of its nodes
     Show(Show),
     /// Follow a run until it ends
     Watch(Watch),
     /// Print a run's output
     Result(RunReference),
+    /// Write the bytes that a node of a run stored as a blob
+    Blob(Blob),
     /// Print what happened in a run
     Events(Events),
-    /// Say what a run, or one of its nodes, waits for
+    /// Explain what a run, or one of its nodes, waits for
     Why(Why),
-    /// End a run: running work is told to stop
+    /// Cancel a run and stop its running work
     Cancel(Cancel),
     /// Start nothing more until the run is resumed
     Pause(Act),
-    /// Carry an interrupted or paused run on
+    /// Continue an interrupted or paused run
     Resume(Resume),
     /// Try failed or cancelled nodes of a run again
     Reattempt(Reattempt),
     /// Start a new run from an old one: chosen nodes and everything after them run again
     Fork(Fork),
-    /// Give a run a signal that a node waits for
+    /// Send a run a signal that a node waits for
     Signal(Signal),
     /// Set a node's result by hand
     SetResult(SetResult),
@@ -123,7 +133,7 @@ pub(crate) enum Command {
     Compensate(Compensate),
     /// Print a run's graph as JSON
     Export(RunReference),
-    /// Replace the graph of a paused run
+    /// Replace the graph of a paused or failed run
     Import(Import),
     /// Check a run's log and its chain of ancestry
     Verify(RunReference),
@@ -133,22 +143,30 @@ pub(crate) enum Command {
     Backup(Backup),
     /// Make a data directory from a backup
     Restore(Restore),
-    /// List, requeue or purge runs that the engine could not carry on
+    /// List, requeue or purge dead letters: runs that the engine set aside
     DeadLetters(DeadLetters),
     /// Set, list or remove secrets, which templates use as secrets.NAME
     Secrets(secrets::Secrets),
     /// List, set or remove hooks: signed requests to a server that start runs
     Hooks(hooks::Hooks),
+    /// List, set or remove pools: named limits on nodes that are with workers, across runs
+    Pools(pools::Pools),
     /// List, set, pause or remove schedules: times at which a server starts runs
     Schedules(Schedules),
-    /// Serve the HTTP API and the web page, and carry runs on until told to stop
+    /// Serve the HTTP API and the web page, and execute runs until stopped
     Serve(Serve),
     /// Serve them for development: opens the page in a browser
     Dev(Dev),
+    /// Show the processes that share the runs, which partitions each owns, and what waits
+    Cluster,
     /// Make a token for development, signed with a key from a file
     Token(Token),
     /// Check the installation, and say what to do about each finding
     Doctor(Doctor),
+    /// Read the tables of a PostgreSQL database: one statement that only reads
+    Query(database::Query),
+    /// Copy everything between a data directory and a PostgreSQL database
+    Migrate(database::Migrate),
     /// Print the settings in force, and where each comes from
     Config,
     /// Print the JSON Schema of definitions
@@ -159,6 +177,17 @@ pub(crate) enum Command {
     Completions(Completions),
     /// Measure this machine against its own disk
     Bench(Bench),
+    /// Say what a word of a command line can be, for the completion scripts
+    #[command(name = "__complete", hide = true)]
+    Complete(Complete),
+}
+
+/// `windlass __complete`
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// The words after the program's name, up to the one that is being typed
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
 }
 
 /// Names a run.
@@ -175,7 +204,7 @@ pub(crate) struct Run {
     /// A definition in JSON or YAML
     pub(crate) file: PathBuf,
     /// The run's trigger: JSON, or @file
-    #[arg(long, value_name = "JSON|@FILE")]
+    #[arg(long, allow_negative_numbers = true, value_name = "JSON|@FILE")]
     pub(crate) trigger: Option<String>,
     /// A request id: running twice with the same id starts one run
     #[arg(long, value_name = "ID", value_parser = request_id)]
@@ -217,7 +246,7 @@ pub(crate) struct Graph {
     /// How to draw it
     #[arg(long, value_enum, default_value = "ascii")]
     pub(crate) format: GraphFormat,
-    /// Draw what is inside loops
+    /// Draw what is inside loops, and every node of wide fan-outs
     #[arg(long)]
     pub(crate) expand: bool,
 }
@@ -243,6 +272,9 @@ pub(crate) struct Publish {
     /// Say what the new version would do to each live run, and publish nothing
     #[arg(long)]
     pub(crate) plan: bool,
+    /// Accept subworkflows that are not published yet
+    #[arg(long)]
+    pub(crate) allow_unknown: bool,
 }
 
 /// `windlass workflows`
@@ -293,38 +325,15 @@ pub(crate) struct Diff {
     pub(crate) to: String,
 }
 
-/// `windlass runs`
-#[derive(Debug, Args)]
-pub(crate) struct Runs {
-    /// Only runs of this workflow
-    #[arg(long, value_name = "ID")]
-    pub(crate) workflow: Option<String>,
-    /// Only runs in this status; may be repeated
-    #[arg(long, value_name = "STATUS")]
-    pub(crate) status: Vec<String>,
-    /// Only runs created since: 15m, 2h, 7d, or a moment such as 2026-01-31T12:00:00Z
-    #[arg(long, value_name = "TIME")]
-    pub(crate) since: Option<String>,
-    /// Only runs with this label; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) label: Vec<String>,
-    /// Only children of this run
-    #[arg(long, value_name = "RUN")]
-    pub(crate) parent: Option<String>,
-    /// At most this many
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    pub(crate) limit: usize,
-    /// The cursor that the last page ended with
-    #[arg(long, value_name = "CURSOR")]
-    pub(crate) cursor: Option<String>,
-}
-
 /// `windlass show`
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// An id, a unique prefix of one, @last, or @last:workflow-id
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
+    /// One node instance with all that is known of it, by its path or a name that only one has
+    #[arg(value_name = "NODE", conflicts_with_all = ["include", "nodes", "expand"])]
+    pub(crate) node: Option<String>,
     /// Add actions (every attempt), resources or events
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) include: Vec<Include>,
@@ -385,7 +394,8 @@ pub(crate) struct Act {
     /// An id, a unique prefix of one, @last, or @last:workflow-id
     #[arg(value_name = "RUN", required_unless_present = "filter")]
     pub(crate) run: Option<String>,
-    /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
+    /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE,
+    /// parent=RUN, waiting, dead, orphaned, unresolved
     #[arg(long, value_name = "KEY=VALUE", conflicts_with = "run")]
     pub(crate) filter: Vec<String>,
     /// Say what would happen, and do nothing
@@ -399,7 +409,8 @@ pub(crate) struct Act {
 /// How to act on runs, for commands that name the run in an argument of their own.
 #[derive(Debug, Args)]
 pub(crate) struct ActArgs {
-    /// Act on many, and leave RUN out: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
+    /// Act on many, and leave RUN out: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE,
+    /// parent=RUN, waiting, dead, orphaned, unresolved
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) filter: Vec<String>,
     /// Say what would happen, and do nothing
@@ -410,7 +421,7 @@ pub(crate) struct ActArgs {
     pub(crate) reason: Option<String>,
 }
 
-/// How a run goes on in the foreground.
+/// How to follow a run in the foreground.
 #[derive(Debug, Args)]
 pub(crate) struct Foreground {
     /// Stop waiting after this many seconds (exit 7); the run stays resumable
@@ -449,7 +460,8 @@ pub(crate) struct Reattempt {
     /// Which node instances; every cancelled or unhandled failed one by default
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
-    /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
+    /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE,
+    /// parent=RUN, waiting, dead, orphaned, unresolved
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["run", "nodes"])]
     pub(crate) filter: Vec<String>,
     /// Say what would happen, and do nothing
@@ -470,7 +482,7 @@ pub(crate) struct Reattempt {
 )]
 pub(crate) struct Signal {
     /// The run, the signal's name, and what it carries: JSON or @file, null by default
-    #[arg(required = true, num_args = 1..=3, value_name = "RUN NAME [JSON|@FILE]")]
+    #[arg(required = true, num_args = 1..=3, allow_negative_numbers = true, value_name = "RUN NAME [JSON|@FILE]")]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) how: ActArgs,
@@ -486,7 +498,7 @@ pub(crate) struct Signal {
 )]
 pub(crate) struct SetResult {
     /// The run, the node instance, and its output: JSON or @file
-    #[arg(required = true, num_args = 1..=3, value_name = "RUN NODE JSON|@FILE")]
+    #[arg(required = true, num_args = 1..=3, allow_negative_numbers = true, value_name = "RUN NODE JSON|@FILE")]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) how: ActArgs,
@@ -532,7 +544,8 @@ pub(crate) struct Fork {
     /// An id, a unique prefix of one, @last, or @last:workflow-id
     #[arg(value_name = "RUN", required_unless_present = "filter")]
     pub(crate) run: Option<String>,
-    /// Fork many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
+    /// Fork many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE,
+    /// parent=RUN, waiting, dead, orphaned, unresolved
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["run", "request_id"])]
     pub(crate) filter: Vec<String>,
     /// A node instance that runs again, with everything after it; may be repeated
@@ -586,6 +599,19 @@ pub(crate) struct Backup {
     pub(crate) file: PathBuf,
 }
 
+/// `windlass blob`
+#[derive(Debug, Args)]
+pub(crate) struct Blob {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    /// The blob's digest, as the node's output names it
+    pub(crate) digest: String,
+    /// Write to this file, which must not exist, instead of the standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
 /// `windlass restore`
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
@@ -616,6 +642,11 @@ pub(crate) struct Bench {
     /// Only figures whose name contains this
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
+    /// The storage backend that is measured [default: embedded]
+    #[arg(long, value_enum, value_name = "BACKEND")]
+    pub(crate) backend: Option<serve::Backend>,
+    #[command(flatten)]
+    pub(crate) database: database::Database,
 }
 
 /// `windlass doctor`
@@ -624,6 +655,8 @@ pub(crate) struct Doctor {
     /// Accept a data directory whose write-ahead log lost commits, with the data that is left
     #[arg(long)]
     pub(crate) accept_loss: bool,
+    #[command(flatten)]
+    pub(crate) database: database::Database,
 }
 
 /// `windlass token`
@@ -739,7 +772,7 @@ pub(crate) struct ScheduleSet {
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(crate) timezone: String,
     /// The runs' trigger: JSON, or @file
-    #[arg(long, value_name = "JSON|@FILE")]
+    #[arg(long, allow_negative_numbers = true, value_name = "JSON|@FILE")]
     pub(crate) trigger: Option<String>,
     /// Add a label to the runs
     #[arg(long = "label", value_name = "KEY=VALUE")]

@@ -182,6 +182,8 @@ impl Config {
         let values = &mut limits.values;
         put(self, "limit_nesting", &mut values.nesting);
         put(self, "limit_output_bytes", &mut values.output_bytes);
+        put(self, "limit_blob_bytes", &mut limits.blob_bytes);
+        let values = &mut limits.values;
         put(self, "limit_run_outputs_bytes", &mut values.outputs_bytes);
         put(self, "limit_vars", &mut values.vars_bytes);
         if let Some(longest) = self.span("limit_retry_after") {
@@ -310,6 +312,21 @@ fn check(key: &SettingKey, value: Option<&str>, origin: &SettingOrigin) -> Resul
     Err(Failure::new(Exit::Usage, "SETTING_INVALID", message))
 }
 
+/// What is wrong in a file, and where, in one line.
+fn toml_problem(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().replace('\n', ", ");
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return message;
+    };
+    let line = before.matches('\n').count() + 1;
+    let column = before
+        .rsplit('\n')
+        .next()
+        .map_or(0, |it| it.chars().count())
+        + 1;
+    format!("line {line}, column {column}: {message}")
+}
+
 /// The keys of a file, as text; unknown ones are errors.
 fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
     let place = path.display();
@@ -324,7 +341,7 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;
     let table: toml::Table = text
         .parse()
-        .map_err(|error: toml::de::Error| invalid(error.to_string().trim_end().to_owned()))?;
+        .map_err(|error: toml::de::Error| invalid(toml_problem(&text, &error)))?;
     let mut known = Vec::new();
     for (key, value) in flat(table) {
         let Some(known_key) = KEYS.iter().find(|known| *known.name == key) else {

@@ -6,33 +6,48 @@ use std::io::Write as _;
 
 use windlass_core::event::{Cause, Compensation};
 use windlass_core::run::{Failure as NodeFailure, Run};
-use windlass_core::{NodeStatus, RunId};
+use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::{Plans, load_latest, view};
 pub(crate) use windlass_service::text::one_line;
 use windlass_store::Wait as _;
 
 use crate::exit::{Exit, Failure};
+use crate::foreground::WaitOptions;
 use crate::moment::duration;
 use crate::output::closed_pipe;
+use crate::progress::terminal_size;
 use crate::session::Session;
+use crate::verdict::{self, Sheet};
 
 /// Failed nodes beyond this many are counted.
 const SHOWN: usize = 10;
 
-/// Prints a run as it stands. In the answer to a request, `existing` says whether an earlier one
-/// had started it; the text for people came before.
+/// Prints a run as it stands: how it ended on stderr, its output on stdout. Where quiet was asked
+/// for, a success says nothing.
 pub(crate) fn print(
     session: &Session,
     plans: &Plans,
     run: RunId,
-    existing: Option<bool>,
+    options: WaitOptions,
 ) -> Result<(), Failure> {
     let output = session.settings.output;
     if output.json {
-        return execution(session, plans, run, existing);
+        return execution(session, plans, run, options.existing);
     }
     let loaded = load_latest(&*session.store, plans, run)?;
-    output.data(&summary(session, &loaded.run))?;
+    if !options.quiet || loaded.run.status() != RunStatus::Succeeded {
+        output.say_styled(&match output.live {
+            true => {
+                let sheet = Sheet {
+                    width: terminal_size().0.max(40),
+                    color: output.live_color,
+                };
+                let short = session.short_id(run)?;
+                verdict::text(&loaded.run, causes(&loaded.run), &short, sheet)
+            }
+            false => summary(session, &loaded.run),
+        });
+    }
     if let Some(text) = result(session, &loaded.run)? {
         output.data(&text)?;
     }
@@ -134,13 +149,8 @@ pub(crate) fn cause_line(run: RunId, cause: &Cause) -> String {
         true => String::new(),
         false => format!(" of run {}", cause.execution_id),
     };
-    let Cause {
-        node,
-        code,
-        message,
-        ..
-    } = cause;
-    one_line(&format!("{node}{whose}: {code}: {message}"))
+    let Cause { code, message, .. } = cause;
+    one_line(&format!("{}{whose}: {code}: {message}", cause.place()))
 }
 
 fn reason(session: &Session, run: &Run, node: u32) -> Option<String> {

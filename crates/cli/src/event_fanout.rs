@@ -23,7 +23,7 @@ pub(crate) struct EventFanout {
 #[derive(Default)]
 struct State {
     followed: Option<(RunId, Arc<Progress>)>,
-    /// Runs that go on here besides the followed one.
+    /// Runs that this process executes besides the followed one.
     others: BTreeSet<RunId>,
 }
 
@@ -38,23 +38,23 @@ impl EventFanout {
         self.lock().followed = None;
     }
 
-    /// A run goes on here besides the process's own.
+    /// This process executes a run besides its own.
     pub(crate) fn add_other(&self, run: RunId) {
         self.lock().others.insert(run);
     }
 
-    /// A run does not go on here any more.
+    /// This process has stopped executing a run.
     pub(crate) fn remove_other(&self, run: RunId) {
         self.lock().others.remove(&run);
         self.fewer.notify_waiters();
     }
 
-    /// How many other runs go on here.
+    /// How many other runs this process executes.
     pub(crate) fn others(&self) -> usize {
         self.lock().others.len()
     }
 
-    /// Ends when no other run goes on here.
+    /// Ends when this process executes no other run.
     pub(crate) async fn alone(&self) {
         loop {
             let fewer = self.fewer.notified();

@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     NotAllowed = 5,
     /// The state of things does not allow it.
     Conflict = 6,
-    /// Timed out waiting; the run goes on.
+    /// Timed out waiting; the run continues.
     TimedOut = 7,
     /// The run was Cancelled.
     RunCancelled = 8,
@@ -111,6 +111,10 @@ impl From<FailureKind> for Exit {
             | FailureKind::SecretInvalid
             | FailureKind::SecretTooLarge
             | FailureKind::HookInvalid
+            | FailureKind::PoolInvalid
+            | FailureKind::PoolUnknown
+            | FailureKind::SimulatedNodeUnknown
+            | FailureKind::SimulatedSignalUnknown
             | FailureKind::ScheduleInvalid => Self::Invalid,
             FailureKind::StoreNotFound
             | FailureKind::RunNotFound
@@ -121,11 +125,15 @@ impl From<FailureKind> for Exit {
             | FailureKind::SecretNotFound
             | FailureKind::SecretKeyMissing
             | FailureKind::HookNotFound
+            | FailureKind::PoolNotFound
             | FailureKind::ScheduleNotFound => Self::NotFound,
             FailureKind::RunAmbiguous
+            | FailureKind::NodeAmbiguous
             | FailureKind::RunEnded
             | FailureKind::DeadLetter
             | FailureKind::ReattemptRefused
+            | FailureKind::SkipRefused
+            | FailureKind::CompensationSkipRefused
             | FailureKind::Compensated
             | FailureKind::SignalUnknown
             | FailureKind::Incompatible
@@ -134,6 +142,7 @@ impl From<FailureKind> for Exit {
             | FailureKind::IdempotencyKeyReused
             | FailureKind::WorkflowDisabled
             | FailureKind::TooManyHooks
+            | FailureKind::PoolInUse
             | FailureKind::TooManySchedules => Self::Conflict,
             FailureKind::ChecksBusy | FailureKind::OwnerUnavailable => Self::TimedOut,
             FailureKind::StoreUnavailable
@@ -309,19 +318,20 @@ mod tests {
                  SCHEMA_LIMIT VARS_LIMIT NAME_INVALID CONCURRENCY_KEY_INVALID \
                  VARIABLE_UNKNOWN DEFINITION_INVALID GRAPH_VERSION GRAPH_TOO_LARGE \
                  SIGNATURE_MISMATCH SECRET_INVALID SECRET_TOO_LARGE HOOK_INVALID \
-                 SCHEDULE_INVALID",
+                 SCHEDULE_INVALID POOL_INVALID POOL_UNKNOWN UNKNOWN_NODE UNKNOWN_SIGNAL",
             ),
             (
                 4,
                 "NOT_FOUND RUN_NOT_FOUND NODE_NOT_FOUND LETTER_NOT_FOUND \
                  WORKFLOW_NOT_FOUND VERSION_NOT_FOUND SECRET_NOT_FOUND \
-                 SECRET_KEY_MISSING HOOK_NOT_FOUND SCHEDULE_NOT_FOUND",
+                 SECRET_KEY_MISSING HOOK_NOT_FOUND SCHEDULE_NOT_FOUND POOL_NOT_FOUND",
             ),
             (
                 6,
-                "RUN_AMBIGUOUS RUN_ENDED DEAD_LETTER REATTEMPT_REFUSED COMPENSATED \
+                "RUN_AMBIGUOUS NODE_AMBIGUOUS RUN_ENDED DEAD_LETTER REATTEMPT_REFUSED SKIP_REFUSED \
+                 COMPENSATION_SKIP_REFUSED COMPENSATED \
                  SIGNAL_UNKNOWN INCOMPATIBLE CONFLICT REQUEST_ID_REUSED IDEMPOTENCY_KEY_REUSED \
-                 WORKFLOW_DISABLED TOO_MANY_HOOKS TOO_MANY_SCHEDULES",
+                 WORKFLOW_DISABLED TOO_MANY_HOOKS TOO_MANY_SCHEDULES POOL_IN_USE",
             ),
             (7, "CHECKS_BUSY OWNER_UNAVAILABLE"),
             (

@@ -8,6 +8,7 @@ use windlass_core::{RunId, RunStatus};
 
 use crate::access::{self, Access, Again};
 use crate::command::{self, RunCommand, request};
+use crate::commands::dead_letter;
 use crate::ending;
 use crate::exit::{Exit, Failure};
 use crate::local_engine::{LocalEngine, with_engine};
@@ -26,6 +27,8 @@ pub(crate) struct WaitOptions {
     pub(crate) recover: bool,
     /// In the answer to a request: whether an earlier one had started the run.
     pub(crate) existing: Option<bool>,
+    /// After a command: the last record before it. What came later is shown.
+    pub(crate) since: Option<u64>,
 }
 
 impl WaitOptions {
@@ -48,11 +51,12 @@ impl WaitOptions {
             until,
             recover: true,
             existing: None,
+            since: None,
         })
     }
 }
 
-/// Follows a run to its end, wherever it goes on.
+/// Follows a run to its end, whichever process executes it.
 pub(crate) fn follow(
     settings: &Settings,
     run: RunId,
@@ -70,6 +74,7 @@ pub(crate) fn follow(
             Access::Server(session, server) => {
                 match remote::follow(&session, &server, run, options)? {
                     Followed::Exit(exit) => return Ok(exit),
+                    Followed::DeadLetter => return Err(dead_letter(&session, run)),
                     Followed::Gone(_) => {}
                     Followed::NotAcquired(_) => {
                         let request = request(RunCommand::Resume, None);
@@ -94,7 +99,7 @@ pub(crate) async fn local(
 ) -> Result<Exit, Failure> {
     let status = session.status(run)?;
     if status.is_final() {
-        ending::print(session, host.engine.plans(), run, options.existing)?;
+        ending::print(session, host.engine.plans(), run, options)?;
         return Ok(status.into());
     }
     let progress = show(host, session, run, options.quiet).await?;
@@ -104,7 +109,19 @@ pub(crate) async fn local(
 }
 
 /// Begins to show a run's progress from where it stands.
-pub(crate) async fn show(
+async fn show(
+    host: &LocalEngine,
+    session: &Session,
+    run: RunId,
+    quiet: bool,
+) -> Result<Arc<Progress>, Failure> {
+    let progress = listen(host, session, run, quiet).await?;
+    progress.begin();
+    Ok(progress)
+}
+
+/// Keeps what happens to a run from now on for its progress, which is not shown yet.
+pub(crate) async fn listen(
     host: &LocalEngine,
     session: &Session,
     run: RunId,
@@ -114,15 +131,14 @@ pub(crate) async fn show(
     let style = Style::of(session.settings.output, quiet);
     let progress = Progress::of_run(&loaded.run, style);
     host.event_fanout.follow(run, &progress);
-    progress.begin();
     Ok(progress)
 }
 
 /// The failure of a command that would wait for a run that no process executes.
-pub(crate) fn nobody(run: RunId, status: RunStatus) -> Failure {
-    let message = format!("no process carries run {run} on; it is {status}");
+pub(crate) fn not_executed(run: RunId, status: RunStatus) -> Failure {
+    let message = format!("no process executes run {run}; it is {status}");
     Failure::new(Exit::TimedOut, "RUN_NOT_CARRIED", message)
-        .hint(format!("`windlass resume {run}` carries it on"))
+        .hint(format!("`windlass resume {run}` continues it"))
 }
 
 /// Refuses to continue a run that has ended, and says what to do instead.

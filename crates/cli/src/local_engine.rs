@@ -23,7 +23,8 @@ use crate::secrets;
 use crate::session::Session;
 use crate::socket::{self, SocketHost};
 
-/// How many queued runs of others go on at once: a bound on memory, not on their number.
+/// How many queued runs of others this process executes at once: a bound on memory, not on their
+/// number.
 const QUEUED_AT_ONCE: usize = 64;
 
 /// Unfinished runs beyond this many are not counted.
@@ -186,7 +187,7 @@ impl LocalEngine {
             status = self.engine.wait(run) => match status {
                 Ok(status) => Ok(Ending::Ended(status)),
                 Err(error) => Err(Failure::from(error).hint(format!(
-                    "what was acknowledged is safe; `windlass resume {run}` carries it on"
+                    "what was acknowledged is safe; `windlass resume {run}` continues it"
                 ))),
             },
             () = self.interrupt.asked() => Ok(Ending::Interrupted),
@@ -195,7 +196,7 @@ impl LocalEngine {
     }
 
     /// Waits for the end of the process's own run and prints it, then waits for the
-    /// other runs that go on here.
+    /// other runs that this process executes.
     pub(crate) async fn to_the_end(
         &self,
         session: &Session,
@@ -213,7 +214,7 @@ impl LocalEngine {
         match ending? {
             Ending::Ended(status) => {
                 windlass_store::crash::point("before-print");
-                ending::print(session, self.engine.plans(), run, options.existing)?;
+                ending::print(session, self.engine.plans(), run, options)?;
                 self.children_stop(run).await;
                 if !self.alone(session, Some(run)).await {
                     return Ok(Exit::Interrupted);
@@ -267,7 +268,7 @@ impl LocalEngine {
         page.rows.first().map(|row| row.run)
     }
 
-    /// Waits for the other runs that go on here; `false` if interrupted.
+    /// Waits for the other runs that this process executes; `false` if interrupted.
     pub(crate) async fn alone(&self, session: &Session, own: Option<RunId>) -> bool {
         if let Some(own) = own {
             self.event_fanout.remove_other(own);
@@ -318,12 +319,12 @@ impl LocalEngine {
         Ok(())
     }
 
-    /// Counts a run as active beside the process's own, until it does not go on here.
+    /// Counts a run as active beside the process's own, until this process stops executing it.
     pub(crate) fn watch_over(&self, run: RunId) {
         self.event_fanout.add_other(run);
         let host = self.clone();
         tokio::spawn(async move {
-            // However it ends, it does not go on here.
+            // However it ends, this process stops executing it.
             let _ = host.engine.wait(run).await;
             host.event_fanout.remove_other(run);
         });
@@ -350,7 +351,7 @@ impl LocalEngine {
                         RunStatus::Pending => host.begin_queued(row.run, &slots).await,
                         // The engine wakes it when its time has come.
                         _ if row.asleep && row.status == RunStatus::Running => {}
-                        // Its parent starts it, or it goes on here already.
+                        // Its parent starts it, or this process executes it already.
                         _ if row.parent.is_some()
                             || host.engine.is_acquired_or_asleep(row.run).await => {}
                         _ => waiting += 1,
@@ -370,8 +371,8 @@ impl LocalEngine {
                 let more = if waiting > COUNTED { "more than " } else { "" };
                 let count = waiting.min(COUNTED);
                 output.say(&format!(
-                    "note: {more}{count} unfinished {runs} here {verb} not carried on; \
-                     `windlass runs` lists them, `windlass resume RUN` carries one on"
+                    "note: {more}{count} unfinished {runs} here {verb} not executed; \
+                     `windlass runs` lists them, `windlass resume RUN` continues one"
                 ));
             }
         });

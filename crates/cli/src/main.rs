@@ -6,11 +6,13 @@ mod args;
 mod bench;
 mod commands;
 mod config;
+mod database;
 mod definition_file;
 mod ending;
 mod event_fanout;
 mod exit;
 mod foreground;
+mod help;
 mod interrupt;
 mod local_engine;
 mod output;
@@ -24,12 +26,13 @@ mod session;
 mod socket;
 mod source;
 mod table;
+mod verdict;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use windlass_core::printable::one_line;
 use windlass_service::{
     catalogue, command, filter, forking, launch, moment, overrides, wait_state,
@@ -43,12 +46,18 @@ use exit::{Exit, Failure};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&printable(error)).into(),
     };
     let config = Config::resolve(&arguments.global);
+    let is_server = matches!(
+        arguments.command,
+        args::Command::Serve(_) | args::Command::Dev(_)
+    );
     let json = match &config {
+        // Where a log for programs was asked for, nothing else stands in it.
+        Ok(config) if is_server && config.value("log_format") == Some("json") => true,
         Ok(config) => config.json(),
         Err(_) => config::asks_for_json(),
     };
@@ -61,6 +70,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads arguments; help is laid out by [`help`].
+fn parse<T: Into<OsString> + Clone>(
+    arguments: impl IntoIterator<Item = T>,
+) -> Result<Arguments, clap::Error> {
+    let mut command = help::arranged(Arguments::command());
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
 /// The same error about arguments that a terminal can show: clap quotes them as they are.
 fn printable(error: clap::Error) -> clap::Error {
     let given: Vec<_> = std::env::args_os().collect();
@@ -69,7 +87,7 @@ fn printable(error: clap::Error) -> clap::Error {
     if plain.iter().eq(given.iter().filter_map(|it| it.to_str())) {
         return error;
     }
-    match Arguments::try_parse_from(&plain) {
+    match parse(&plain) {
         Err(again) => again,
         // The argument was invalid because of the very characters that cannot be shown.
         Ok(_) => {

@@ -99,6 +99,12 @@ impl Output {
         say(text);
     }
 
+    /// Says something that has several lines and the program's own styles.
+    pub(crate) fn say_styled(&self, text: &str) {
+        // A message that cannot be written to standard error has no reader.
+        let _ = writeln!(io::stderr().lock(), "{}", paint::shown(text.trim_end()));
+    }
+
     /// Standard output, for what is written in parts.
     pub(crate) fn stdout(&self) -> impl Write + use<> {
         screen::stdout(self.terminal)

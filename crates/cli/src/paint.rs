@@ -57,8 +57,17 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// What the styles above are written as.
-const STYLES: [&str; 7] = ["[0m", "[1m", "[2m", "[31m", "[32m", "[33m", "[36m"];
+/// What the styles above, and those of drawn graphs, are written as.
+const STYLES: [&str; 9] = [
+    "[0m", "[1m", "[2m", "[31m", "[32m", "[33m", "[34m", "[35m", "[36m",
+];
+
+/// A drawing with its styles as the program's own. Its texts have no escape characters: the
+/// drawing has taken them out.
+pub(crate) fn drawn(text: &str) -> String {
+    let text = text.replace(MARK, "\u{FFFD}");
+    text.replace('\x1b', &MARK.to_string())
+}
 
 /// A node's colour.
 pub(crate) fn node_style(status: NodeStatus) -> Style {
@@ -107,5 +116,7 @@ mod tests {
         }
         assert_eq!(shown("x\x1b[31my\r\nz\u{9b}"), "x\\u001b[31my\\r\nz\\u009b");
         assert_eq!(paint(false, RED, "a\nb"), "a\\nb");
+        let drawing = drawn("\x1b[35m┌\u{FDD0}[31m┐\x1b[0m \x1b[5m\n");
+        assert_eq!(shown(&drawing), "\x1b[35m┌\u{FFFD}[31m┐\x1b[0m [5m\n");
     }
 }

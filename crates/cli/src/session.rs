@@ -2,9 +2,17 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+use windlass_core::RunId;
 use windlass_engine::Backend;
+use windlass_engine::view::AtWork;
 use windlass_service::RunQueries;
+use windlass_service::listing::workflow_described;
+use windlass_service::run_item::RunDetails;
+use windlass_service::run_list;
+use windlass_store::{Projections, TenantFilter, Wait as _};
 use windlass_store_embedded::{EmbeddedStore, Options};
+use windlass_store_postgres::PostgresStore;
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
@@ -66,20 +74,35 @@ impl Settings {
         }
     }
 
-    /// Refuses a command that needs the data directory itself.
-    pub(crate) fn refuse_server(&self, command: &str) -> Result<(), Failure> {
+    /// Refuses a command that needs something else than a server; the hint says what to write.
+    pub(crate) fn refuse_server(
+        &self,
+        command: &str,
+        needs: &str,
+        hint: &str,
+    ) -> Result<(), Failure> {
         match &self.server {
             None => Ok(()),
-            Some(server) => Err(unsupported(command, server)),
+            Some(server) => Err(unsupported(command, server, (needs, hint))),
         }
+    }
+
+    /// Refuses a command that needs the data directory itself.
+    pub(crate) fn refuse_server_for_files(&self, command: &str) -> Result<(), Failure> {
+        self.refuse_server(command, FILES.0, FILES.1)
     }
 }
 
-fn unsupported(what: &str, server: &Server) -> Failure {
+/// What a command needs that works on files, and the hint.
+const FILES: (&str, &str) = (
+    "the data directory itself",
+    "run it where the data directory is, without --server",
+);
+
+fn unsupported(what: &str, server: &Server, (needs, hint): (&str, &str)) -> Failure {
     let address = server.address();
-    let message = format!("{what} needs the data directory itself, not the server at {address}");
-    Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
-        .hint("run it where the data directory is, without --server")
+    let message = format!("{what} needs {needs}, not the server at {address}");
+    Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message).hint(hint)
 }
 
 /// An open data directory, or a server in its place.
@@ -87,6 +110,10 @@ pub(crate) struct Session {
     pub(crate) settings: Settings,
     place: RunStorage,
     queries: RunQueries,
+    /// The tables behind the log, where runs are kept in a database.
+    pub(crate) projections: Option<Arc<dyn Projections>>,
+    /// The database, where it is one.
+    pub(crate) database: Option<PostgresStore>,
 }
 
 /// Where runs are kept.
@@ -94,7 +121,7 @@ enum RunStorage {
     Directory(EmbeddedStore),
     /// A database that several processes share.
     Database,
-    Server(Server),
+    Server(Server, Arc<RemoteStore>),
 }
 
 impl Session {
@@ -149,22 +176,26 @@ impl Session {
             settings,
             place: RunStorage::Directory(directory),
             queries,
+            projections: None,
+            database: None,
         })
     }
 
     /// Works on a store that several processes share.
-    pub(crate) fn shared(settings: Settings, store: Arc<dyn Backend>) -> Self {
+    pub(crate) fn shared(settings: Settings, store: PostgresStore) -> Self {
         Self {
             settings: Settings {
                 shared: true,
                 ..settings
             },
             place: RunStorage::Database,
-            queries: RunQueries::new(store),
+            projections: Some(Arc::new(store.clone())),
+            database: Some(store.clone()),
+            queries: RunQueries::new(Arc::new(store)),
         }
     }
 
-    /// Who holds the data directory that is looked at, if it can be asked.
+    /// The process that holds the data directory, if it can be asked.
     pub(crate) fn holding_server(&self) -> Option<Server> {
         let RunStorage::Directory(directory) = &self.place else {
             return None;
@@ -177,15 +208,77 @@ impl Session {
 
     /// Looks at what a server has. It is not asked before something is wanted.
     pub(crate) fn at(settings: Settings, server: Server) -> Self {
+        let store = Arc::new(RemoteStore::new(server.clone()));
         let queries = RunQueries {
             holder: Some(format!("the server at {}", server.address())),
-            ..RunQueries::new(Arc::new(RemoteStore::new(server.clone())))
+            ..RunQueries::new(Arc::clone(&store) as Arc<dyn Backend>)
         };
         Self {
             settings,
-            place: RunStorage::Server(server),
+            place: RunStorage::Server(server, store),
             queries,
+            projections: None,
+            database: None,
         }
+    }
+
+    /// Finds the run that a person means, to show it as it stands now. A server is asked once for
+    /// all that this takes.
+    ///
+    /// # Errors
+    /// None is meant, or several are, or it cannot be read.
+    pub(crate) fn open_run(&self, reference: &str) -> Result<RunDetails, Failure> {
+        if let RunStorage::Server(_, store) = &self.place {
+            return store.open_run(reference);
+        }
+        let row = self.row(self.find_run(reference)?)?;
+        let mut details = run_list::details(self, std::slice::from_ref(&row))?;
+        Ok(details.pop().expect("a row has its details"))
+    }
+
+    /// A page of a server's runs, whose short names are likely to be asked for next.
+    ///
+    /// # Errors
+    /// There is no server, or it does not answer as one does.
+    pub(crate) fn list_remote(
+        &self,
+        selection: &run_list::RunSelection,
+    ) -> Result<(Vec<RunDetails>, Option<RunId>), Failure> {
+        match &self.place {
+            RunStorage::Server(_, store) => store.list(selection),
+            RunStorage::Directory(_) | RunStorage::Database => {
+                let page = run_list::page(self, selection)?;
+                Ok((run_list::details(self, &page.rows)?, page.next))
+            }
+        }
+    }
+
+    /// What workers have of a run, from the memory of the process that executes it; nothing if
+    /// that cannot be asked.
+    pub(crate) fn at_work(&self, run: RunId) -> AtWork {
+        let told = match &self.place {
+            RunStorage::Server(_, store) => store.at_work(run),
+            RunStorage::Directory(_) => match self.holding_server() {
+                Some(server) => RemoteStore::new(server).at_work(run),
+                None => return AtWork::default(),
+            },
+            RunStorage::Database => return AtWork::default(),
+        };
+        // The log tells of what takes longer.
+        told.unwrap_or_default()
+    }
+
+    /// The workflows, as the API lists them.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the server does not answer as one does.
+    pub(crate) fn described_workflows(&self) -> Result<Vec<Value>, Failure> {
+        if let RunStorage::Server(_, store) = &self.place {
+            return Ok(store.listed_workflows()?);
+        }
+        let rows = self.store.workflows(&TenantFilter::Any).wait()?;
+        let described = |row| workflow_described(&*self.store, row);
+        Ok(rows.iter().map(described).collect::<Result<_, _>>()?)
     }
 
     /// The data directory itself.
@@ -200,7 +293,7 @@ impl Session {
                 "SERVER_UNSUPPORTED",
                 "this needs a data directory, and runs are kept in a database",
             )),
-            RunStorage::Server(server) => Err(unsupported("this", server)),
+            RunStorage::Server(server, _) => Err(unsupported("this", server, FILES)),
         }
     }
 
@@ -208,7 +301,7 @@ impl Session {
     pub(crate) fn embedded(&self) -> Option<&EmbeddedStore> {
         match &self.place {
             RunStorage::Directory(directory) => Some(directory),
-            RunStorage::Database | RunStorage::Server(_) => None,
+            RunStorage::Database | RunStorage::Server(..) => None,
         }
     }
 
@@ -216,7 +309,7 @@ impl Session {
     pub(crate) fn server(&self) -> Option<&Server> {
         match &self.place {
             RunStorage::Directory(_) | RunStorage::Database => None,
-            RunStorage::Server(server) => Some(server),
+            RunStorage::Server(server, _) => Some(server),
         }
     }
 }

@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use windlass_core::definition::Parsed;
-use windlass_engine::FROZEN_AT;
-use windlass_service::frozen;
+use windlass_engine::{DeclaredAction, FROZEN_AT};
+use windlass_service::frozen::{CheckedSource, Expected};
 use windlass_service::moment::now;
 pub(crate) use windlass_service::source::{PreparedDefinition, build};
 
-use crate::definition_file::accept;
+use crate::definition_file::{accept, accept_source};
 use crate::exit::{Exit, Failure};
 use crate::overrides::Overrides;
 use windlass_engine::limits;
@@ -50,31 +50,14 @@ pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Fail
 fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
     let text = read_definition(path)?;
     let name = path.display().to_string();
-    let graph = frozen::read(&name, &text)?;
-    let frozen = graph.is_some();
-    // A graph that was edited by hand may have lost its signature; then none is checked.
-    let signed = graph.as_ref().filter(|graph| graph.is_signed);
-    let signed = signed.map(|graph| graph.signature);
-    let text = match graph {
-        Some(graph) => graph.into_definition(None)?,
-        None => text,
-    };
-    let check = |definition: &PreparedDefinition| match signed {
-        Some(signed) => frozen::check_signature(&path.display().to_string(), signed, definition),
-        None => Ok(()),
-    };
-    let name = match frozen {
-        true => format!("{name} as a definition"),
-        false => name,
-    };
+    let CheckedSource { parsed, frozen } = accept_source(&name, &text, Expected::default())?;
     let Parsed {
         mut definition,
         json,
         ..
-    } = accept(&name, &text)?;
+    } = parsed;
     if !overrides.changes_nodes() {
         let definition = build(definition, json)?;
-        check(&definition)?;
         return Ok(Source { definition, frozen });
     }
     overrides.apply_to_nodes(&mut definition)?;
@@ -83,9 +66,8 @@ fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
     let changed = serde_json::to_vec(&definition)
         .map_err(|error| Failure::new(Exit::Invalid, "DEFINITION_INVALID", error))?;
     drop(definition);
-    let parsed = accept(&format!("{name} with --set"), &changed)?;
+    let parsed = accept(&format!("{name} with --set"), &changed, Vec::new)?;
     let definition = build(parsed.definition, parsed.json)?;
-    check(&definition)?;
     let frozen = true;
     Ok(Source { definition, frozen })
 }
@@ -94,8 +76,9 @@ fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
 pub(crate) fn prepare_named(
     name: &str,
     text: &[u8],
+    declared: impl FnOnce() -> Vec<DeclaredAction>,
 ) -> Result<PreparedDefinition, windlass_service::Failure> {
-    let parsed = accept(name, text)?;
+    let parsed = accept(name, text, declared)?;
     build(parsed.definition, parsed.json)
 }
 

@@ -1,10 +1,20 @@
-//! Plain tables: columns as wide as their content, the last one cut to the terminal.
+//! Plain tables: columns as wide as their content. On a terminal the last one, which says the most,
+//! wraps: beside the others, or below its row where it has little room there.
+
+use std::borrow::Cow;
 
 use anstyle::Style;
 use windlass_core::printable;
 
 use crate::output::Output;
 use crate::paint::{DIM, paint};
+use crate::verdict::wrapped;
+
+/// With fewer columns than these beside the others, the last one stands below its row.
+const BESIDE: usize = 30;
+
+/// How far it is set in there.
+const BELOW: usize = 4;
 
 /// A cell: text and, where colour is wanted, a style.
 pub(crate) struct Cell {
@@ -33,7 +43,7 @@ impl<T: Into<String>> From<T> for Cell {
 
 /// Rows under a heading.
 pub(crate) struct Table {
-    heading: Vec<&'static str>,
+    heading: Vec<Cow<'static, str>>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -41,7 +51,15 @@ impl Table {
     /// A table with these columns. A name that begins with `>` is set to the right.
     pub(crate) fn new(heading: &[&'static str]) -> Self {
         Self {
-            heading: heading.to_vec(),
+            heading: heading.iter().map(|&name| name.into()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// A table whose columns are known only when it is made.
+    pub(crate) fn named(heading: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            heading: heading.into_iter().map(Cow::Owned).collect(),
             rows: Vec::new(),
         }
     }
@@ -53,19 +71,56 @@ impl Table {
 
     /// The table as lines, the heading first.
     pub(crate) fn render(&self, output: &Output) -> String {
-        let limit = width(output);
+        self.render_in(width(output), output.color)
+    }
+
+    fn render_in(&self, limit: Option<usize>, color: bool) -> String {
         let widths = self.widths();
         let names: Vec<Cell> = self
             .heading
             .iter()
             .map(|name| Cell::styled(name.trim_start_matches('>'), DIM))
             .collect();
-        let mut text = String::new();
-        for row in std::iter::once(&names).chain(&self.rows) {
-            text.push_str(&self.line(row, &widths, limit, output.color));
-            text.push('\n');
+        let last = limit.and_then(|limit| self.last_column(&widths, limit));
+        let beside = self.heading.len() - usize::from(last.is_some_and(|last| last.is_below));
+        let mut lines = vec![self.line(&names[..beside], &widths, limit, color)];
+        for row in &self.rows {
+            match (last, row.split_last()) {
+                (Some(last), Some((cell, head))) if row.len() == self.heading.len() => {
+                    let head = self.line(head, &widths, limit, color);
+                    lines.extend(last.lines(head, cell, color));
+                }
+                _ => lines.push(self.line(row, &widths, limit, color)),
+            }
         }
-        text
+        lines
+            .iter()
+            .map(|line| format!("{}\n", line.trim_end()))
+            .collect()
+    }
+
+    /// Where the last column stands on a terminal; none of a column that is set to the right.
+    fn last_column(&self, widths: &[usize], limit: usize) -> Option<LastColumn> {
+        let (&widest, before) = widths.split_last()?;
+        if self.heading.last()?.starts_with('>') {
+            return None;
+        }
+        let start: usize = before.iter().map(|&width| width + gap(width)).sum();
+        let room = limit.saturating_sub(start);
+        Some(match room < BESIDE && widest > room {
+            true => LastColumn {
+                indent: BELOW,
+                gap: 0,
+                room: limit.saturating_sub(BELOW),
+                is_below: true,
+            },
+            false => LastColumn {
+                indent: start,
+                gap: before.last().copied().map_or(0, gap),
+                room,
+                is_below: false,
+            },
+        })
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -86,8 +141,7 @@ impl Table {
         let mut used = 0;
         for (column, cell) in row.iter().enumerate() {
             if column > 0 {
-                // A column of one character is a mark that belongs to the next.
-                let gap = if widths[column - 1] <= 1 { 1 } else { 2 };
+                let gap = gap(widths[column - 1]);
                 line.push_str(&" ".repeat(gap));
                 used += gap;
             }
@@ -105,7 +159,43 @@ impl Table {
             }
             used += widths[column];
         }
-        line.trim_end().to_owned()
+        line
+    }
+}
+
+/// How far a column stands from the next. One of one character is a mark that belongs to it.
+fn gap(width: usize) -> usize {
+    if width <= 1 { 1 } else { 2 }
+}
+
+/// Where the last column of a table stands on a terminal.
+#[derive(Clone, Copy)]
+struct LastColumn {
+    /// Where its lines begin, the first of them after the other cells unless it stands below.
+    indent: usize,
+    /// Between the other cells and the first line.
+    gap: usize,
+    room: usize,
+    is_below: bool,
+}
+
+impl LastColumn {
+    /// The lines of a row, of which `head` has the other cells.
+    fn lines(self, head: String, cell: &Cell, color: bool) -> Vec<String> {
+        let style = cell.style.unwrap_or_default();
+        let parts = wrapped(&printable::one_line(&cell.text), self.room);
+        let mut parts = parts.iter().map(|part| paint(color, style, part));
+        let mut lines = vec![head];
+        if !self.is_below
+            && let Some(part) = parts.next()
+        {
+            lines[0].push_str(&" ".repeat(self.gap));
+            lines[0].push_str(&part);
+        }
+        let indent = " ".repeat(self.indent);
+        let rest = parts.filter(|part| !part.is_empty());
+        lines.extend(rest.map(|part| format!("{indent}{part}")));
+        lines
     }
 }
 
@@ -118,6 +208,15 @@ pub(crate) fn width(output: &Output) -> Option<usize> {
     let width = comfy_table::Table::new().width();
     let width = width.filter(|width| *width > 0).unwrap_or(80);
     Some(usize::from(width).max(40))
+}
+
+/// A text in lines that fit beside so many columns; in one line where the output is no terminal.
+pub(crate) fn folded(output: &Output, text: &str, beside: usize) -> Vec<String> {
+    let line = printable::one_line(text);
+    match width(output) {
+        Some(width) => wrapped(&line, width.saturating_sub(beside)),
+        None => vec![line.into_owned()],
+    }
 }
 
 /// The text on one line, with an ellipsis where it was cut.
@@ -152,6 +251,42 @@ mod tests {
         assert_eq!(
             table.render(&output),
             "  NODE   TRIES  DETAIL\n✓ fetch      1\n✗ a         12  long\\nstory\n"
+        );
+    }
+
+    #[test]
+    fn the_last_column_wraps_beside_the_others_or_below_them() {
+        let mut table = Table::new(&["", "NODE", "DETAIL"]);
+        table.row([
+            "✗".into(),
+            "a".into(),
+            "no capacity in any of the regions".into(),
+        ]);
+        table.row(["✓".into(), "b".into(), "".into()]);
+        assert_eq!(
+            table.render_in(Some(50), false),
+            "  NODE  DETAIL\n✗ a     no capacity in any of the regions\n✓ b\n"
+        );
+        let long = "no capacity in any of the regions that were asked";
+        table.row(["✗".into(), "c".into(), long.into()]);
+        assert_eq!(
+            table.render_in(Some(40), false),
+            "  NODE  DETAIL\n\
+             ✗ a     no capacity in any of the\n        regions\n\
+             ✓ b\n\
+             ✗ c     no capacity in any of the\n        regions that were asked\n"
+        );
+        let mut table = Table::new(&["", "WORKFLOW", "DETAIL"]);
+        let wide = "a-workflow-with-a-long-name";
+        table.row(["✗".into(), wide.into(), long.into()]);
+        table.row(["✓".into(), "b".into(), "".into()]);
+        assert_eq!(
+            table.render_in(Some(40), false),
+            "  WORKFLOW\n\
+             ✗ a-workflow-with-a-long-name\n\
+             \u{20}   no capacity in any of the regions\n\
+             \u{20}   that were asked\n\
+             ✓ b\n"
         );
     }
 

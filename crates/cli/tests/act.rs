@@ -46,8 +46,9 @@ fn under_way(world: &World, ms: u32) -> (Background, String) {
 fn a_run_ends_well() {
     let world = world("steps.json", STEPS);
     let ended = world.run(&["run", "steps.json"]).expect(0);
-    assert!(ended.stdout.contains("Succeeded"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\"hello 3\""), "{}", ended.stdout);
+    assert!(ended.stderr.contains(" Succeeded in "), "{}", ended.stderr);
+    // The output alone is data: a program can read it.
+    assert!(ended.json().to_string().contains("hello 3"));
     assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'));
     assert!(
         ended.stderr.contains("middle: Succeeded"),
@@ -106,9 +107,9 @@ fn what_is_wrong_has_its_own_exit_code() {
         .run(&["run", failed.to_str().expect("text")])
         .expect(1);
     assert!(
-        failed.stdout.contains("failed second: NO"),
+        failed.stderr.contains("failed second: NO"),
         "{}",
-        failed.stdout
+        failed.stderr
     );
 }
 
@@ -302,12 +303,12 @@ fn a_second_process_cancels() {
     let (running, run) = under_way(&world, 60_000);
     world.run(&["cancel", &run, "--reason", "enough"]).expect(0);
     let ended = running.end().expect(8);
-    assert!(ended.stdout.contains("Cancelled"), "{}", ended.stdout);
+    assert!(ended.stderr.contains(" Cancelled in "), "{}", ended.stderr);
     world.run(&["cancel", &run]).expect(6);
 }
 
 #[test]
-fn a_run_that_nobody_carries_is_cancelled_at_once() {
+fn a_run_without_an_owner_is_cancelled_at_once() {
     let world = world("steps.json", STEPS);
     let (running, run) = under_way(&world, 60_000);
     running.kill();
@@ -372,7 +373,7 @@ fn a_second_process_submits_and_watches() {
         .run(&["cancel", "--filter", "workflow=steps"])
         .expect(0);
     let first = running.end().expect(8);
-    assert!(first.stdout.contains("Cancelled"), "{}", first.stdout);
+    assert!(first.stderr.contains(" Cancelled in "), "{}", first.stderr);
     world.run(&["watch", id]).expect(8);
 }
 
@@ -547,9 +548,9 @@ fn secrets_come_from_the_environment_and_stay_there() {
     assert!(!ended.stdout.contains("do-not-tell"), "{}", ended.stdout);
     let missing = world.run(&["run", "secret.json"]).expect(1);
     assert!(
-        missing.stdout.contains("SECRET_NOT_FOUND"),
+        missing.stderr.contains("failed a: SECRET_NOT_FOUND"),
         "{}",
-        missing.stdout
+        missing.stderr
     );
 }
 

@@ -114,6 +114,15 @@ fn a_graph_is_exported_changed_and_imported() {
     assert!(graph["frozenAt"].is_string() && graph["signature"].is_string());
     graph["nodes"]["more"] = json!({"actionType": "core.echo", "dependsOn": ["a"]});
     fs::write(&file, graph.to_string()).expect("a file");
+    let signed = world.run(&["import", "@last", "graph.json"]).expect(3);
+    assert!(
+        signed.stderr.contains("SIGNATURE_MISMATCH")
+            && signed.stderr.contains("remove `signature`"),
+        "{}",
+        signed.stderr
+    );
+    graph.as_object_mut().expect("a graph").remove("signature");
+    fs::write(&file, graph.to_string()).expect("a file");
     let running = world.run(&["import", "@last", "graph.json"]).expect(6);
     assert!(
         running.stderr.contains("pause it first"),
@@ -218,4 +227,182 @@ fn an_exported_graph_is_checked_and_drawn_as_a_definition_is() {
     world.definition("wrong.json", &graph.to_string());
     let wrong = world.run(&["validate", "wrong.json", "--json"]).expect(3);
     assert_eq!(wrong.json()["problems"][0]["code"], "UNKNOWN_NODE");
+}
+
+#[test]
+fn a_failed_run_gets_a_new_graph_and_is_reattempted() {
+    let world = world();
+    world.definition(
+        "failing.json",
+        r#"{"id":"failing","nodes":[
+      {"id":"first","actionType":"core.echo","parameters":{"n":1}},
+      {"id":"bad","actionType":"core.fail","dependsOn":["first"]},
+      {"id":"last","actionType":"core.echo","dependsOn":["bad"]}]}"#,
+    );
+    world.run(&["run", "failing.json", "-q"]).expect(1);
+    let text = world.run(&["export", "@last"]).expect(0).stdout;
+    let mut graph: Value = serde_json::from_str(&text).expect("JSON");
+    graph["nodes"]["bad"]["actionType"] = json!("core.echo");
+    graph["nodes"]["beside"] = json!({"actionType": "core.echo", "dependsOn": ["first"]});
+    graph.as_object_mut().expect("a graph").remove("signature");
+    world.definition("mended.json", &graph.to_string());
+    let imported = world.run(&["import", "@last", "mended.json"]).expect(0);
+    assert!(
+        imported.stderr.contains("reattempt") || imported.stdout.contains("reattempt"),
+        "{}{}",
+        imported.stdout,
+        imported.stderr
+    );
+    // Nothing of the new graph starts before the run is opened again.
+    let failed = world.run(&["show", "@last", "--json"]).expect(0).json();
+    assert_eq!(failed["status"], "Failed");
+    assert_eq!(failed["graph"], "frozen");
+    assert_eq!(failed["nodes"]["beside"]["status"], "Pending");
+    let ended = world
+        .run(&["reattempt", "@last", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(ended["status"], "Succeeded");
+    assert_eq!(ended["counts"]["succeeded"], 4);
+    assert_eq!(ended["nodes"]["bad"]["attempts"], 2);
+    assert_eq!(ended["nodes"]["first"]["attempts"], 1);
+    let verified = world.run(&["verify", "@last"]).expect(0);
+    assert!(!verified.stdout.is_empty() || !verified.stderr.is_empty());
+    world.run(&["import", "@last", "mended.json"]).expect(6);
+}
+
+/// What had failed is not in the new graph: there is nothing to try again, and the run goes on.
+#[test]
+fn a_failed_run_goes_on_without_the_node_that_failed() {
+    let world = world();
+    world.definition(
+        "failing.json",
+        r#"{"id":"failing","nodes":[
+      {"id":"first","actionType":"core.echo"},
+      {"id":"bad","actionType":"core.fail","dependsOn":["first"]}]}"#,
+    );
+    world.run(&["run", "failing.json", "-q"]).expect(1);
+    world.definition(
+        "without.json",
+        r#"{"id":"failing","nodes":[
+      {"id":"first","actionType":"core.echo"},
+      {"id":"instead","actionType":"core.echo","dependsOn":["first"]}]}"#,
+    );
+    world.run(&["import", "@last", "without.json"]).expect(0);
+    let ended = world
+        .run(&["reattempt", "@last", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(ended["status"], "Succeeded");
+    assert_eq!(ended["nodes"]["instead"]["status"], "Succeeded");
+}
+
+#[test]
+fn validation_refuses_a_wrong_signature_at_its_place_in_the_file() {
+    let world = world();
+    let text = "{\n  \"version\": 1, \"frozenAt\": \"2026-01-01T00:00:00.000Z\",\n  \
+                \"signature\": \"00\",\n  \"nodes\": {\"a\": {\"actionType\": \"core.echo\"}}}";
+    world.definition("signed.json", text);
+    let refused = world.run(&["validate", "signed.json", "--json"]).expect(3);
+    let problem = refused.json()["problems"][0].clone();
+    assert_eq!(problem["code"], "SIGNATURE_MISMATCH");
+    assert_eq!(problem["pointer"], "/signature");
+    assert_eq!(
+        (problem["line"].as_u64(), problem["column"].as_u64()),
+        (Some(3), Some(16))
+    );
+    assert_eq!(problem["file"], "signed.json");
+    let wrong = text
+        .replace("  \"signature\": \"00\",\n", "")
+        .replace("actionType", "actionTyp");
+    world.definition("wrong.json", &wrong);
+    let refused = world.run(&["validate", "wrong.json", "--json"]).expect(3);
+    let problem = refused.json()["problems"][0].clone();
+    assert_eq!(problem["pointer"], "/nodes/a/actionTyp");
+    assert_eq!(
+        (problem["line"].as_u64(), problem["column"].as_u64()),
+        (Some(3), Some(19))
+    );
+    world.run(&["run", "signed.json"]).expect(3);
+    world.run(&["graph", "signed.json"]).expect(3);
+}
+
+const NAMED: &str = r#"{"id":"named","nodes":[
+  {"id":"n_1","name":"Charge card","actionType":"core.fail","parameters":{"code":"NO_MONEY"}},
+  {"id":"n_2","name":"Tell / twice","actionType":"core.echo","dependsOn":["n_1"]},
+  {"id":"n_3","name":"Both","actionType":"core.echo"},
+  {"id":"n_4","name":"Both","actionType":"core.echo"}]}"#;
+
+#[test]
+fn a_unique_name_is_accepted_wherever_an_id_is() {
+    let world = world();
+    world.definition("named.json", NAMED);
+    let failed = world.run(&["run", "named.json"]).expect(1);
+    assert!(
+        failed.stderr.contains("n_1 (Charge card)"),
+        "{}",
+        failed.stderr
+    );
+    let show = world.run(&["show", "@last", "--json"]).expect(0).json();
+    let message = show["error"]["message"].as_str().expect("a message");
+    assert!(
+        message.starts_with("n_1 (Charge card) failed: NO_MONEY"),
+        "{message}"
+    );
+    assert_eq!(show["error"]["causes"][0]["name"], "Charge card");
+    let why = world.run(&["why", "@last", "Tell / twice"]).expect(0);
+    assert!(
+        why.stdout
+            .contains("n_2 (Tell / twice) is blocked by n_1 (Charge card)"),
+        "{}",
+        why.stdout
+    );
+    let one = ["show", "@last", "--nodes", "Charge card", "--json"];
+    assert!(world.run(&one).expect(0).json()["nodes"]["n_1"].is_object());
+    let ambiguous = world.run(&["why", "@last", "Both"]).expect(6);
+    assert!(
+        ambiguous.stderr.contains("NODE_AMBIGUOUS") && ambiguous.stderr.contains("n_3, n_4"),
+        "{}",
+        ambiguous.stderr
+    );
+    world.run(&["skip", "@last", "Both"]).expect(6);
+    world
+        .run(&["fork", "@last", "--from", "Charge card", "--dry-run"])
+        .expect(0);
+    let set = "nodes.Charge card.parameters.untilAttempt=1";
+    let forked = [
+        "fork",
+        "@last",
+        "--from",
+        "Charge card",
+        "--set",
+        set,
+        "--json",
+    ];
+    let forked = world.run(&forked).expect(0).json();
+    assert_eq!(forked["nodes"]["n_1"]["status"], "Succeeded");
+    let events = world.run(&["events", "@last", "--json"]).expect(0).stdout;
+    let events = events
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("an event"));
+    let named: Vec<Value> = events.filter(|event| event["node"] == "n_1").collect();
+    assert!(!named.is_empty());
+    for event in named {
+        assert_eq!(event["name"], "Charge card", "{event}");
+    }
+    let shown = world.run(&["events", "@last"]).expect(0).stdout;
+    assert!(shown.contains(" n_1 (Charge card)"), "{shown}");
+    let origin = forked["origin"]["executionId"].as_str().expect("an origin");
+    let again = world.run(&["reattempt", origin, "Charge card"]).expect(1);
+    assert!(
+        again.stderr.contains("n_1 (Charge card): Failed: NO_MONEY"),
+        "{}",
+        again.stderr
+    );
+    assert!(
+        again.stderr.contains("failed n_1 (Charge card): NO_MONEY"),
+        "{}",
+        again.stderr
+    );
+    world.run(&["skip", origin, "Charge card", "-q"]).expect(0);
 }

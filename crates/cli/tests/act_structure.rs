@@ -315,6 +315,43 @@ const TRIP: &str = r#"{"id":"trip","output":"{{ context.data['book'] }}","nodes"
    "dependsOn":["book"]}]}"#;
 
 #[test]
+fn a_fork_begins_at_a_node_that_failed_in_an_iteration_that_has_ended() {
+    let world = world(
+        "collect.json",
+        r#"{"id":"collect","nodes":[{"id":"each","forEach":{"items":[1,2],
+            "onItemFailure":"collect","body":{"nodes":[
+              {"id":"x","actionType":"core.fail","parameters":{"untilAttempt":
+                "{{ item == 2 && trigger.bad ? 9 : 1 }}","retriable":false}},
+              {"id":"y","dependsOn":["x"],"actionType":"core.echo"}]}}}]}"#,
+    );
+    let trigger = ["--trigger", r#"{"bad": true}"#];
+    world
+        .run(&[&["run", "collect.json"], &trigger[..]].concat())
+        .expect(0);
+    for node in ["each[1]/x", "each[1]/y"] {
+        let dry = ["fork", "@last", "--from", node, "--dry-run", "--json"];
+        let would = world.run(&dry).expect(0).json();
+        assert!(would["again"].to_string().contains(node), "{would}");
+    }
+    let unknown = ["fork", "@last", "--from", "each[7]/x", "--json"];
+    world.run(&unknown).failed(4, "NODE_NOT_FOUND");
+    let fork = [
+        "fork",
+        "@last",
+        "--from",
+        "each[1]/x",
+        "--set",
+        "trigger.bad=false",
+    ];
+    let ended = world
+        .run(&[&fork[..], &["--json"]].concat())
+        .expect(0)
+        .json();
+    assert_eq!(ended["status"], "Succeeded", "{ended}");
+    assert_eq!(ended["nodes"]["each"]["counts"]["failed"], 0, "{ended}");
+}
+
+#[test]
 fn a_fork_books_again_what_was_undone() {
     let world = world("trip.json", TRIP);
     let run = [

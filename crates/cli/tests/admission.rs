@@ -201,11 +201,11 @@ fn probes_have_an_address_of_their_own() {
     let metrics = probes.get("/metrics").expect(200);
     let metrics = String::from_utf8(metrics.body).expect("text");
     for name in [
-        "http_connections ",
-        "http_connections_refused_total ",
-        "http_body_memory_bytes ",
-        "http_body_spool_bytes ",
-        "http_bodies_refused_total ",
+        "windlass_http_connections ",
+        "windlass_http_connections_refused_total ",
+        "windlass_http_body_memory_bytes ",
+        "windlass_http_body_spool_bytes ",
+        "windlass_http_bodies_refused_total ",
     ] {
         assert!(metrics.contains(&format!("\n{name}")), "{name}: {metrics}");
     }
@@ -234,10 +234,13 @@ fn a_large_body_goes_through_the_spool_and_leaves_nothing() {
     let metrics = client.get("/metrics").expect(200);
     let metrics = String::from_utf8(metrics.body).expect("text");
     assert!(
-        metrics.contains("\nhttp_body_memory_bytes 0\n"),
+        metrics.contains("\nwindlass_http_body_memory_bytes 0\n"),
         "{metrics}"
     );
-    assert!(metrics.contains("\nhttp_body_spool_bytes 0\n"), "{metrics}");
+    assert!(
+        metrics.contains("\nwindlass_http_body_spool_bytes 0\n"),
+        "{metrics}"
+    );
     server.stop();
 }
 
@@ -301,7 +304,10 @@ fn keys_that_cannot_be_read_are_shown_by_ready_and_doctor() {
     assert!(server.log().contains("keys of tokens cannot be read"));
     let metrics = server.client().get("/metrics").expect(200);
     let metrics = String::from_utf8(metrics.body).expect("text");
-    assert!(metrics.contains("\nauth_keys_failures_total "), "{metrics}");
+    assert!(
+        metrics.contains("\nwindlass_auth_keys_failures_total "),
+        "{metrics}"
+    );
     server.stop();
     let mut command = world.command(&["doctor"]);
     let ended = command.env("WINDLASS_AUTH_KEYS", "keys.json").output();

@@ -62,7 +62,7 @@ fn a_holder_that_is_killed_before_it_answers_is_not_missed() {
         let shown = world.run(&["show", &run, "--json"]).expect(0).json();
         shown["status"] == "Cancelled"
     };
-    assert!((0..1000).any(|_| is_cancelled()), "nobody cancels it");
+    assert!((0..1000).any(|_| is_cancelled()), "it is not cancelled");
     holder.kill();
     let ended = cancel.end().expect(0);
     assert!(ended.stdout.contains("cancelled"), "{}", ended.stdout);

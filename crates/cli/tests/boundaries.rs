@@ -5,19 +5,15 @@
 //! Every boundary is tried with `WINDLASS_BOUNDARIES=all`, otherwise a sample of them.
 
 #![cfg(target_os = "linux")]
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-// The world serves other tests too.
-#![allow(dead_code)]
 
-mod crash_world;
+use crate::crash_world;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::crash_world::{Kill, World};
 use anyhow::{Context as _, Result, ensure};
-use crash_world::{Kill, World};
 use serde_json::{Value, json};
 
 /// The calls that change what is stored.

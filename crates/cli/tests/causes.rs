@@ -18,7 +18,8 @@ const BATCH: &str = r#"{"id":"batch","nodes":[
   {"id":"order","subworkflow":{"workflowId":"order","input":{"item":"{{ item }}"}}}]}}},
  {"id":"after","dependsOn":["again"],"actionType":"core.echo"}]}"#;
 
-const FIRST_LINE: &str = "NODE_FAILED: charge failed: HTTP_503: no capacity for 2";
+/// The way from the batch to the charge, through the loop and two children.
+const MESSAGE: &str = "again[1]/order › pay › charge failed: HTTP_503: no capacity for 2";
 
 fn world() -> World {
     let world = World::with_files(&[
@@ -36,20 +37,22 @@ fn world() -> World {
 fn check(shown: &Value, payment: &str) {
     let error = &shown["error"];
     assert_eq!(error["code"], "NODE_FAILED");
-    assert_eq!(
-        error["message"],
-        "charge failed: HTTP_503: no capacity for 2"
-    );
+    assert_eq!(error["message"], MESSAGE);
     assert_eq!(error["nodes"], json!(["again"]));
-    let cause = json!({
-        "executionId": payment,
-        "node": "charge",
-        "code": "HTTP_503",
-        "message": "no capacity for 2",
-    });
-    assert_eq!(error["causes"], json!([cause]));
+    let cause = |path: &[&str]| {
+        json!([{
+            "executionId": payment,
+            "node": "charge",
+            "path": path,
+            "code": "HTTP_503",
+            "message": "no capacity for 2",
+        }])
+    };
+    assert_eq!(error["causes"], cause(&["again[1]/order", "pay", "charge"]));
     let node = &shown["nodes"]["again[1]/order"];
-    assert_eq!(node["error"]["details"]["causes"], json!([cause]));
+    // The child says how it leads there from itself.
+    let below = cause(&["pay", "charge"]);
+    assert_eq!(node["error"]["details"]["causes"], below);
 }
 
 /// The newest run of a workflow, as lists have it.
@@ -62,43 +65,47 @@ fn newest(world: &World, workflow: &str) -> Value {
 fn a_failure_two_child_runs_below_a_loop_is_the_first_line_everywhere() {
     let world = world();
     let Ended { stdout, stderr, .. } = world.run(&["run", "batch.json"]).expect(1);
-    let error = stdout.lines().nth(1).unwrap_or_default();
-    assert_eq!(error.trim(), FIRST_LINE, "{stdout}");
+    assert_eq!(stdout, "", "a run that failed has no data");
+    let mut end = stderr
+        .lines()
+        .skip_while(|line| !line.contains(" Failed in "));
+    let error = end.nth(1).unwrap_or_default();
+    let first_line = format!("NODE_FAILED: {MESSAGE}");
+    assert_eq!(error.trim(), first_line, "{stderr}");
     let payment = newest(&world, "payment")["executionId"].clone();
     let payment = payment.as_str().expect("an id");
-    let cause = format!("failed charge of run {payment}: HTTP_503: no capacity for 2");
-    assert!(stdout.contains(&cause), "{stdout}");
+    let cause = format!("› charge of run {payment}: HTTP_503: no capacity for 2");
+    assert!(stderr.contains(&cause), "{stderr}");
     // What happened on the way there, node by node.
     for line in [
-        "  again[1]/order: Failed: NODE_FAILED: charge failed: HTTP_503: no capacity for 2",
+        "  again[1]/order: Failed: NODE_FAILED: pay › charge failed: HTTP_503: no capacity for 2",
         "  again: Failed: ITEM_FAILED: item 1 failed",
     ] {
         assert!(stderr.contains(line), "{line} is missing:\n{stderr}");
     }
     let shown = world.run(&["show", "@last:batch"]).expect(0).stdout;
-    assert!(shown.contains(FIRST_LINE), "{shown}");
+    assert!(shown.contains(&first_line), "{shown}");
     assert!(
         shown.contains(&format!("charge of run {payment}")),
         "{shown}"
     );
     let why = world.run(&["why", "@last:batch"]).expect(0).stdout;
-    let first = format!("The run failed: {FIRST_LINE}.");
+    let first = format!("The run failed: {first_line}.");
     assert_eq!(why.lines().next(), Some(&*first));
-    let runs = world.run(&["runs"]).expect(0).stdout;
-    let told = runs.lines().filter(|line| line.contains(FIRST_LINE));
-    // The run, its child and its grandchild.
-    assert_eq!(told.count(), 3, "{runs}");
+    let runs = world.run(&["runs", "--children"]).expect(0).stdout;
+    // The run, its child and its grandchild, each from where it is.
+    for way in ["again[1]/order › pay › charge", "pay › charge", "charge"] {
+        let told = format!(" NODE_FAILED: {way} failed: HTTP_503: no capacity for 2");
+        let told = runs.lines().filter(|line| line.contains(&told));
+        assert_eq!(told.count(), 1, "{way}: {runs}");
+    }
     let result = world.run(&["result", "@last:batch"]).expect(1);
-    assert!(
-        result.stderr.contains("charge failed: HTTP_503"),
-        "{}",
-        result.stderr
-    );
+    assert!(result.stderr.contains(MESSAGE), "{}", result.stderr);
     let json = world.run(&["show", "@last:batch", "--json"]);
     check(&json.expect(0).json(), payment);
     assert_eq!(
         newest(&world, "batch")["error"],
-        json!({ "code": "NODE_FAILED", "message": "charge failed: HTTP_503: no capacity for 2" })
+        json!({ "code": "NODE_FAILED", "message": MESSAGE })
     );
 }
 
@@ -118,10 +125,7 @@ fn the_api_tells_root_causes_in_runs_and_in_lists() {
     };
     let payment = listed("payment")["executionId"].clone();
     check(&shown, payment.as_str().expect("an id"));
-    assert_eq!(
-        listed("batch")["error"]["message"],
-        "charge failed: HTTP_503: no capacity for 2"
-    );
+    assert_eq!(listed("batch")["error"]["message"], MESSAGE);
     let path = format!("/api/v1/executions/{run}/events");
     let events = client.get(&path).expect(200).json();
     let items = events["items"].as_array().expect("a list");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_test_support::services::confluence::{self, Confluence};
 use windlass_test_support::services::monday::{self, Monday};
 use windlass_test_support::services::slack::{self, Slack};
-use windlass_test_support::services::{ServiceReply, StubServer};
+use windlass_test_support::services::{ServiceReply, StubServer, ok};
 
 struct World {
     folder: tempfile::TempDir,
@@ -43,7 +43,8 @@ impl World {
             .env("WINDLASS_HTTP_ALLOW", "127.0.0.1")
             .env("WINDLASS_SECRET_SLACK_TOKEN", slack::TOKEN)
             .env("WINDLASS_SECRET_MONDAY_TOKEN", monday::TOKEN)
-            .env("WINDLASS_SECRET_CONFLUENCE_TOKEN", confluence::TOKEN);
+            .env("WINDLASS_SECRET_CONFLUENCE_TOKEN", confluence::TOKEN)
+            .env("WINDLASS_SECRET_ORDERS", "orders-secret-1");
         command
     }
 
@@ -237,4 +238,186 @@ fn actions_show_an_example_of_each_connector() {
         assert!(action["parameters"]["examples"][0].is_object(), "{action}");
         assert!(action["output"]["examples"][0].is_object(), "{action}");
     }
+}
+
+#[test]
+fn every_connector_shows_its_parameters_and_its_output() {
+    let world = World::new();
+    let named: [(&str, &[&str], &[&str]); 6] = [
+        (
+            "slack.post-message",
+            &["channelId", "message", "blocks", "threadTs"],
+            &["channel", "ts", "permalink"],
+        ),
+        (
+            "monday.get-items",
+            &["boardId", "filter", "limit"],
+            &["items"],
+        ),
+        (
+            "monday.create-item",
+            &["boardId", "groupId", "name", "columns"],
+            &["id"],
+        ),
+        (
+            "confluence.create-page",
+            &["space", "title", "body", "parentId"],
+            &["id", "url"],
+        ),
+        (
+            "email.send",
+            &[
+                "to",
+                "cc",
+                "bcc",
+                "replyTo",
+                "subject",
+                "text",
+                "html",
+                "attachments",
+            ],
+            &["messageId"],
+        ),
+        (
+            "http.request",
+            &[
+                "url",
+                "auth",
+                "paginate",
+                "retryStatus",
+                "expectStatus",
+                "maxBytes",
+                "responseType",
+                "bodyBlob",
+                "multipart",
+                "tls",
+            ],
+            &["status", "headers", "body", "blob"],
+        ),
+    ];
+    for (action, parameters, output) in named {
+        let shown = world.command(&["actions", action]).output();
+        let shown = String::from_utf8(shown.expect("it runs").stdout).expect("text");
+        assert!(!shown.contains("\\n"), "{shown}");
+        assert!(shown.contains("example of parameters"), "{shown}");
+        let (before, after) = shown.split_once("\noutput\n").expect("both");
+        let has = |part: &str, name: &str| {
+            let named = part
+                .lines()
+                .filter_map(|line| line.split_whitespace().next());
+            named.into_iter().any(|word| word == name)
+        };
+        assert!(parameters.iter().all(|name| has(before, name)), "{shown}");
+        assert!(output.iter().all(|name| has(after, name)), "{shown}");
+        assert!(after.contains("example of output"), "{shown}");
+    }
+}
+
+/// The nodes and definitions that docs/connectors.md shows, each as a definition.
+fn documented() -> Vec<Value> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connectors.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let blocks = page.split("```json\n").skip(1);
+    let blocks = blocks.map(|block| block.split_once("```").expect("its end").0);
+    let shown = blocks.map(|block| serde_json::from_str::<Value>(block).expect("JSON"));
+    let made = shown.filter_map(|mut shown| {
+        if shown["nodes"].is_array() {
+            return Some(shown);
+        }
+        let id = shown["actionType"].as_str()?.replace('.', "-");
+        let mut nodes = Vec::new();
+        if shown.to_string().contains("context.data['report']") {
+            nodes.push(json!({ "id": "report", "actionType": "core.echo",
+                               "parameters": { "csv": "a,b" } }));
+            shown["dependsOn"] = json!(["report"]);
+        }
+        nodes.push(shown);
+        Some(json!({ "id": id, "nodes": nodes }))
+    });
+    made.collect()
+}
+
+#[test]
+fn the_examples_of_the_documentation_run() {
+    let world = World {
+        monday: Monday::with(json!([
+            { "id": "name", "title": "Name", "type": "name" },
+            { "id": "status", "title": "Status", "type": "status" },
+            { "id": "due", "title": "Due", "type": "date" },
+            { "id": "owner", "title": "Owner", "type": "people" },
+        ])),
+        ..World::new()
+    };
+    let files = StubServer::start(|request| match (&*request.method, &*request.path) {
+        ("POST", "/token") => ok(json!({ "access_token": "granted", "expires_in": 60 })),
+        ("GET", "/orders") if request.parameter("after") == "2" => ok(json!({ "orders": [3] })),
+        ("GET", "/orders") => ok(json!({ "orders": [1, 2], "next": "2" })),
+        ("GET", _) => ServiceReply::Bytes(200, Vec::new(), vec![7; 100_000]),
+        _ => ok(json!({})),
+    });
+    // Other places, and nothing else, than the page has.
+    let mut all = serde_json::to_string(&documented()).expect("text");
+    for (shown, here) in [
+        ("\"C0123456789\"", format!("{:?}", slack::CHANNEL)),
+        ("1234567890", monday::BOARD.to_owned()),
+        ("https://api.example.com", files.url.clone()),
+        ("https://login.example.com", files.url.clone()),
+        ("https://files.example.com", files.url.clone()),
+        ("https://archive.example.com", files.url.clone()),
+    ] {
+        assert!(all.contains(shown), "{shown}");
+        all = all.replace(shown, &here);
+    }
+    let all: Vec<Value> = serde_json::from_str(&all).expect("JSON");
+    for definition in &all {
+        let name = format!("{}.json", definition["id"].as_str().expect("an id"));
+        let path = world.folder.path().join(&name);
+        std::fs::write(path, definition.to_string()).expect("a definition");
+        let checked = world.command(&["validate", &name]).output();
+        let checked = checked.expect("it runs");
+        let problems = String::from_utf8_lossy(&checked.stderr);
+        assert!(
+            checked.status.success() && problems.ends_with("1 file checked, no problems\n"),
+            "{name}: {problems}"
+        );
+    }
+    let run = |id: &str, trigger: &Value| {
+        let file = format!("{id}.json");
+        let shown = world.execution(&["run", &file, "--trigger", &trigger.to_string()], 0);
+        assert_eq!(shown["status"], "Succeeded", "{shown}");
+        shown
+    };
+    world.monday.put("1", "Apollo", "In Progress", "me");
+    let fetched = run("monday-get-items", &json!({ "boardId": monday::BOARD }));
+    assert_eq!(
+        fetched["nodes"]["fetch"]["output"]["items"][0]["Name"],
+        "Apollo"
+    );
+    run("monday-create-item", &json!({}));
+    let asked = world.monday.server.seen("create_item(")[0].json();
+    let values = asked["variables"]["values"].as_str().expect("a text");
+    let values: Value = serde_json::from_str(values).expect("JSON");
+    assert_eq!(values["status"]["label"], "Approved", "{values}");
+    assert_eq!(values["due"]["date"], "2026-01-31", "{values}");
+    assert_eq!(
+        values["owner"]["personsAndTeams"][0]["id"], 4_012_689,
+        "{values}"
+    );
+    run("slack-post-message", &json!({}));
+    assert_eq!(world.slack.messages()[0]["text"], "3 items in progress.");
+    run("confluence-create-page", &json!({}));
+    assert_eq!(world.confluence.pages()[0]["parentId"], "98319");
+    let orders = run("http-request", &json!({}));
+    assert_eq!(
+        orders["nodes"]["orders"]["output"]["body"],
+        json!([1, 2, 3])
+    );
+    run("copy", &json!({}));
+    let put = files.seen("/export.tar").pop().expect("it was sent");
+    assert_eq!((&*put.method, put.body.len()), ("PUT", 100_000));
+    let has_mail = all.iter().any(|it| it["id"] == "email-send");
+    assert!(
+        has_mail,
+        "its example is checked; tests of mail send messages"
+    );
 }

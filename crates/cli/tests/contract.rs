@@ -301,6 +301,7 @@ fn a_node_of_a_closed_iteration_is_refused_by_the_name_of_its_loop() {
         // What a dry run finds is its answer.
         let (said, word) = match command.contains(&"--dry-run") {
             true => (refused.stdout, "would refuse"),
+            false if command[0] == "skip" => (refused.stderr, "SKIP_REFUSED"),
             false => (refused.stderr, "REATTEMPT_REFUSED"),
         };
         assert!(said.contains(word) && said.contains(": each"), "{said}");

@@ -3,10 +3,6 @@
 //! random times.
 
 #![cfg(unix)]
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod crash_world;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::crash_world::{Effects, Kill, World};
 use anyhow::{Context as _, Result, ensure};
-use crash_world::{Effects, Kill, World};
 
 /// The places that the execution of one run passes, with how often each is tried. The first count
 /// must be reached; a later one that is not only says that the run is over before.

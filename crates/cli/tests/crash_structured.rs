@@ -2,21 +2,13 @@
 //! that tries again, and the undoing of it all end as if nothing had happened.
 
 #![cfg(unix)]
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-#![allow(
-    dead_code,
-    reason = "the world is shared with tests that use more of it"
-)]
-
-mod crash_world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::LazyLock;
 
+use crate::crash_world::{Kill, World};
 use anyhow::{Context as _, Result, ensure};
-use crash_world::{Kill, World};
 use serde_json::{Value, json};
 
 /// Where a process dies, and for the how-manieth time that it passes there.
@@ -113,7 +105,7 @@ fn end(world: &World, died: usize) -> Result<End> {
         let attempts = node["attempts"].as_u64().unwrap_or_default();
         (path.clone(), (text(&node["status"]), attempts))
     };
-    let listed = world.windlass(&["runs", "--json"], None)?;
+    let listed = world.windlass(&["runs", "--children", "--json"], None)?;
     let listed: Value = serde_json::from_str(&listed.stdout)?;
     let runs = listed["items"].as_array().context("runs")?;
     ensure!(runs.len() == 2, "one request made {} runs", runs.len());

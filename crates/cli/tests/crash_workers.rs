@@ -2,10 +2,9 @@
 //! that sends again what was not answered ends each attempt once, and loses nothing.
 
 #![cfg(unix)]
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_test_support::process::{HttpAnswer, ServerProcess, World};
@@ -54,11 +53,15 @@ impl Restarted {
         }
     }
 
-    /// One answer, if the server lives to give it; else the next one is there on return.
     fn try_post(&mut self, path: &str, body: &str) -> Option<HttpAnswer> {
+        self.try_send("POST", path, Some(body.as_bytes()))
+    }
+
+    /// One answer, if the server lives to give it; else the next one is there on return.
+    fn try_send(&mut self, method: &str, path: &str, body: Option<&[u8]>) -> Option<HttpAnswer> {
         let headers = [("Content-Type", "application/json")];
         let client = self.server.client();
-        match client.try_send("POST", path, &headers, Some(body.as_bytes())) {
+        match client.try_send(method, path, &headers, body) {
             Ok(answer) if answer.status != 503 => Some(answer),
             Ok(_) => None,
             Err(_) => {
@@ -77,6 +80,22 @@ impl Restarted {
                 return answer;
             }
         }
+    }
+
+    /// The run once it has ended, with its events. The server may be killed after it answered
+    /// the last report, while it records the end: then its successor records it.
+    fn ended(&mut self, run: &str) -> Value {
+        let path = format!("/api/v1/executions/{run}?include=events");
+        for _ in 0..6_000 {
+            if let Some(answer) = self.try_send("GET", &path, None) {
+                let shown = answer.expect(200).json();
+                if !matches!(shown["status"].as_str(), Some("Queued" | "Running")) {
+                    return shown;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{run} does not end");
     }
 }
 
@@ -121,21 +140,18 @@ fn carried_through(point: &str, count: u64) -> usize {
             }
         }
     }
-    let client = server.server.client();
-    let shown = client.ended(&run);
+    let shown = server.ended(&run);
     assert_eq!(shown["status"], "Succeeded", "{point}:{count}");
     assert_eq!(
         attempts.len(),
         3,
         "{point}:{count}: one attempt, one key: {attempts:?}"
     );
-    let log = client.get(&format!("/api/v1/executions/{run}?include=events"));
-    let log = log.expect(200).json();
     for node in ["a", "b", "c"] {
         let output = shown["nodes"][node]["output"].as_str().expect("a text");
         assert!(sent[node].contains(output), "{point}:{count}: {output}");
         let is_end = |event: &&Value| event["kind"] == "NodeSucceeded" && event["node"] == node;
-        let events = log["events"].as_array().expect("a list").iter();
+        let events = shown["events"].as_array().expect("a list").iter();
         assert_eq!(events.filter(is_end).count(), 1, "{point}:{count}: {node}");
     }
     server.deaths
@@ -152,4 +168,44 @@ fn each_attempt_ends_once_wherever_the_server_is_killed() {
         }
     }
     assert!(deaths >= POINTS.len(), "{deaths}");
+}
+
+const ONE: &str = r#"{ "id": "one", "nodes": [{ "id": "a", "actionType": "py.step" }] }"#;
+
+#[test]
+fn a_second_hand_out_counts_though_the_server_died_before_it_answered() {
+    let mut server = Restarted::new("after-work-noted:1");
+    server.post("/api/v1/workflows", ONE).expect(201);
+    let run = server.post("/api/v1/workflows/one/execute", "{}");
+    let run = run.expect(202).text("executionId");
+    // The worker says that it has nothing: what it was given before comes again.
+    let poll = json!({ "protocol": 1, "worker": "w", "waitMs": 30_000, "holding": [],
+                       "actions": [{ "actionType": "py.step" }] })
+    .to_string();
+    let first = server
+        .post("/api/v1/workers/poll", &poll)
+        .expect(200)
+        .json()["tasks"][0]
+        .clone();
+    assert_eq!(server.deaths, 0);
+    let again = server
+        .post("/api/v1/workers/poll", &poll)
+        .expect(200)
+        .json()["tasks"][0]
+        .clone();
+    assert_eq!(server.deaths, 1, "the note is written before the answer");
+    assert_eq!(first["taskId"], again["taskId"]);
+    let id = first["taskId"].as_str().expect("an id");
+    let path = format!("/api/v1/workers/tasks/{id}/complete");
+    let report = |task: &Value, output: &str| {
+        json!({ "lease": task["lease"], "output": output }).to_string()
+    };
+    let late = server.post(&path, &report(&first, "first"));
+    late.refused(409, "LEASE_LOST");
+    server.post(&path, &report(&again, "again")).expect(200);
+    let shown = server.ended(&run);
+    assert_eq!(shown["nodes"]["a"]["output"], "again");
+    let events = shown["events"].as_array().expect("a list");
+    let ends = events.iter().filter(|it| it["kind"] == "NodeSucceeded");
+    assert_eq!(ends.count(), 1);
 }

@@ -1,10 +1,8 @@
 //! `email.send` on the real binary, against a real mail server.
 
-mod mail_server;
-
 use std::process::{Child, Command, Stdio};
 
-use mail_server::MailServer;
+use crate::mail_server::MailServer;
 use serde_json::{Value, json};
 
 const PASSWORD: &str = "smtp-password-1";

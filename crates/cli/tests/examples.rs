@@ -36,6 +36,8 @@ fn every_example_is_tested() {
     let tested = [
         "approval.json",
         "branching.json",
+        // In documented_commands.rs.
+        "checkout.json",
         "diamond.json",
         "fan-out.json",
         "for-each.json",

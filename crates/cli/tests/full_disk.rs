@@ -6,7 +6,7 @@
 use std::process::Command;
 
 use serde_json::json;
-use windlass_test_support::process::{ServerProcess, World};
+use windlass_test_support::process::{ServerProcess, WAIT, World};
 
 /// A chain that outlives the time without space, with a value that gets a file of its own.
 const CHAIN: &str = r#"{
@@ -34,6 +34,9 @@ fn a_full_disk_is_told_by_the_probe_and_ends_by_itself() {
     let server = world.serve();
     let client = server.client();
     client.publish(CHAIN);
+    client.publish(WAIT);
+    let waiting = client.execute("wait", &json!({}));
+    client.wait_for(&waiting, "NodeWaiting");
     client.get("/health/ready").expect(200);
     let body = json!({ "trigger": { "say": "x".repeat(2000) } });
     let before: Vec<String> = (0..5).map(|_| client.execute("chain", &body)).collect();
@@ -52,6 +55,8 @@ fn a_full_disk_is_told_by_the_probe_and_ends_by_itself() {
     client
         .get(&format!("/api/v1/executions/{}", before[0]))
         .expect(200);
+    let pause = format!("/api/v1/executions/{waiting}/pause");
+    client.post(&pause, &json!({})).refused(503, "STORE_FULL");
     limit(&server, "unlimited");
     client.until("/health/ready", |status, _| status == 200);
     // Interrupted runs are recovered without a restart.

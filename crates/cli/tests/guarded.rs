@@ -15,6 +15,10 @@ fn run(definition: &str, arguments: &[&str]) -> Output {
         .args(arguments)
         .env("WINDLASS_SECRET_KEY", "never-to-be-seen")
         .env(
+            "WINDLASS_POSTGRES_URL",
+            "postgres://windlass:never-to-be-seen@localhost/windlass",
+        )
+        .env(
             "WINDLASS_SEALING_KEY",
             "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=",
         )

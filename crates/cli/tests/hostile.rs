@@ -1,9 +1,7 @@
 //! Text from outside reaches the terminal of no command as anything but text: no control
 //! characters, no forged lines, nothing that turns the direction of writing.
 
-mod stored_runs;
-
-use stored_runs::World;
+use crate::stored_runs::World;
 use windlass_test_support::process::Ended;
 
 /// Clears the screen, begins a line of its own, hides text, turns it around.

@@ -1,8 +1,6 @@
 //! The commands that look, on runs with loops, waits, child runs and undoing.
 
-mod stored_runs;
-
-use stored_runs::World;
+use crate::stored_runs::World;
 
 /// A loop with a failing item, then waits of every kind.
 const ORDERS: &str = r#"{"id":"orders","nodes":[
@@ -133,7 +131,7 @@ fn why_has_a_sentence_for_everything_that_waits() {
         assert!(nodes.contains(&node), "{node} is missing: {nodes:?}");
     }
     world
-        .windlass(&["why", &run, "asks[0]/nobody"])
+        .windlass(&["why", &run, "asks[0]/unknown"])
         .failed(4, "NODE_NOT_FOUND");
 }
 

@@ -1,10 +1,8 @@
 //! The catalogue, explanations, checks and copies, on the real binary.
 
-mod stored_runs;
-
 use serde_json::{Value, json};
 
-use stored_runs::World;
+use crate::stored_runs::World;
 
 const TWO: &str = r#"{"id":"two","nodes":[
   {"id":"a","actionType":"core.echo","edges":[{"targetNode":"b"}]},
@@ -22,10 +20,16 @@ fn problems_are_printed_as_a_compiler_does() {
         "{\"id\":\"bad\",\n \"nodes\":[{\"id\":\"a\",\"actionType\":\"core.echo\",\n  \"dependsOn\":[\"nope\"]}]}",
     );
     let answer = world.windlass(&["validate", &good]).expect(0);
-    assert_eq!(answer.stdout, "1 file checked, no problems\n");
+    assert_eq!(answer.stderr, "1 file checked, no problems\n");
+    assert_eq!(answer.stdout, "");
     let answer = world.windlass(&["validate", &good, &bad]);
     assert_eq!(answer.code, 3);
-    assert_eq!(answer.stdout, "2 files checked, 1 problem\n");
+    assert_eq!(answer.stdout, "");
+    assert!(
+        answer.stderr.ends_with("\n2 files checked, 1 problem\n"),
+        "{}",
+        answer.stderr
+    );
     assert!(
         answer.stderr.contains("--> bad.json:3:"),
         "{}",
@@ -109,7 +113,11 @@ fn the_catalogue_keeps_versions_apart() {
         .failed(4, "VERSION_NOT_FOUND");
     world.windlass(&["workflows", "disable", "two"]).expect(0);
     let list = world.windlass(&["workflows", "--json"]).expect(0).json();
-    assert_eq!(list["items"][0]["enabled"], false);
+    let item = &list["items"][0];
+    assert_eq!(item["enabled"], false);
+    assert_eq!(item["description"], "new");
+    let (created, updated) = (item["createdAt"].as_str(), item["updatedAt"].as_str());
+    assert!(created.is_some() && created <= updated, "{item}");
     world.windlass(&["workflows", "enable", "two"]).expect(0);
     world
         .windlass(&["workflows", "disable", "nope"])
@@ -149,7 +157,7 @@ fn why_answers_in_sentences() {
     let queued = world.queue(TWO, "{}");
     let text = world.windlass(&["why", &queued]).expect(0).stdout;
     assert!(
-        text.contains("no process carries it on: windlass resume"),
+        text.contains("no process executes it: windlass resume"),
         "{text}"
     );
     let answer = world.windlass(&["why", &queued, "--json"]).expect(0).json();

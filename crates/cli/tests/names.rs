@@ -178,7 +178,7 @@ fn a_server_that_stops_does_not_wait_for_a_definition_that_is_checked() {
     let probe = server.client();
     let is_checked = || {
         let metrics = String::from_utf8(probe.get("/metrics").expect(200).body).expect("text");
-        !metrics.contains("\nhttp_body_memory_bytes 0\n")
+        !metrics.contains("\nwindlass_http_body_memory_bytes 0\n")
     };
     while !is_checked() {
         std::thread::yield_now();
@@ -204,10 +204,10 @@ fn metrics_name_no_action_that_the_server_does_not_have() {
     let page = String::from_utf8(client.get("/metrics").expect(200).body.clone()).expect("text");
     assert!(!page.contains("made.up"));
     assert!(
-        page.contains("action_executed_total{actionType=\"other\"} 300"),
+        page.contains("windlass_action_executed_total{actionType=\"other\"} 300"),
         "{page}"
     );
-    assert!(page.contains("action_executed_total{actionType=\"core.echo\"} 1"));
+    assert!(page.contains("windlass_action_executed_total{actionType=\"core.echo\"} 1"));
     server.stop();
 }
 

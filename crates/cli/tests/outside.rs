@@ -46,11 +46,11 @@ fn every_answer_says_what_may_be_asked_for() {
         let answer = client.get(path);
         assert_eq!(
             answer.header("x-ratelimit-limit"),
-            Some("120"),
+            Some("600"),
             "{answer:?}"
         );
         // Without tokens no client is counted.
-        assert_eq!(answer.header("x-ratelimit-remaining"), Some("120"));
+        assert_eq!(answer.header("x-ratelimit-remaining"), Some("600"));
     }
 }
 
@@ -166,7 +166,7 @@ fn what_passes_through_keeps_its_digits() {
     exact("export", &export, 2);
     std::fs::write(world.path().join("graph.json"), &export).unwrap();
     let again = world.run(&["run", "graph.json", "--json"]).expect(0);
-    exact("a frozen graph", &again.stdout, 3);
+    exact("a frozen graph", &again.stdout, 4);
     let trigger = format!(r#"{{"t": {DIGITS}}}"#);
     let set = [
         "schedules",
@@ -191,7 +191,7 @@ fn what_passes_through_keeps_its_digits() {
         String::from_utf8_lossy(&answer.body).into_owned()
     };
     let execution = format!("/api/v1/executions/{run}");
-    exact("a node", &text(&format!("{execution}/nodes/a")), 3);
+    exact("a node", &text(&format!("{execution}/nodes/a")), 4);
     exact("an export", &text(&format!("{execution}/export")), 2);
     exact("a list", &text("/api/v1/schedules"), 1);
     exact("one", &text("/api/v1/schedules/s"), 1);

@@ -170,6 +170,40 @@ fn events_continue_the_statuses() {
 }
 
 /// What a run showed at a moment, by the position of its last event.
+#[test]
+fn the_last_events_are_the_same_from_memory_and_from_the_log() {
+    let each = r#"{"id":"each","nodes":[{"id":"each","forEach":{"items":"{{ trigger }}",
+        "body":{"nodes":[{"id":"work","actionType":"core.echo"}]}}}]}"#;
+    let (_world, _server, client) = serving(&[each]);
+    let items: Vec<u32> = (0..200).collect();
+    let run = client.execute("each", &json!({ "trigger": items }));
+    client.wait_for(&run, "RunFinished");
+    let place = format!("/api/v1/executions/{run}");
+    let pages = |limit: usize| {
+        let whole = get(&client, &format!("{place}/events?limit=10000"));
+        let last = whole["items"].as_array().expect("events").len();
+        assert!(last > 600, "more than are kept in memory: {last}");
+        let after = [0, 1, last - 513, last - 512, last - 3, last, last + 9];
+        let page = |at| get(&client, &format!("{place}/events?after={at}&limit={limit}"));
+        after.map(page)
+    };
+    // Nothing has looked at the run yet: these are read from the log.
+    let from_log = (pages(2), pages(1000));
+    get(&client, &format!("{place}/statuses"));
+    assert_eq!((pages(2), pages(1000)), from_log);
+}
+
+#[test]
+fn a_run_can_be_read_without_its_nodes() {
+    let (_world, _server, client) = with_orders();
+    let run = asking(&client);
+    let whole = get(&client, &format!("/api/v1/executions/{run}"));
+    let mut bare = get(&client, &format!("/api/v1/executions/{run}?nodes=none"));
+    assert_eq!(bare["nodes"], json!({}));
+    bare["nodes"] = whole["nodes"].clone();
+    assert_eq!(bare, whole);
+}
+
 fn shown(client: &Client, place: &str) -> (u64, String) {
     let position = get(client, &format!("{place}/statuses"))["sequence"].as_u64();
     let whole = client.get(&format!("{place}?include=actions,events&nodes=all"));

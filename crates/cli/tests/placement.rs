@@ -1,9 +1,6 @@
 //! `requires`: a node goes only to workers that have its labels, waits for them as long as
 //! it takes, and says so.
 
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;

@@ -1,8 +1,6 @@
 //! Looking at a server prints what looking at its data directory prints.
 
-mod remote_definitions;
-
-use remote_definitions::world;
+use crate::remote_definitions::world;
 use windlass_test_support::process::Ended;
 
 /// What is looked at, and how; the names in capitals stand for runs.

@@ -1,8 +1,6 @@
 //! Acting on a server: the same lines and exit codes as on a data directory.
 
-mod remote_definitions;
-
-use remote_definitions::world;
+use crate::remote_definitions::world;
 use serde_json::Value;
 
 #[test]
@@ -11,17 +9,17 @@ fn runs_are_started_and_followed() {
     let serving = world.serve_with(&[], &[]);
     let arguments = ["run", "echo.json", "--trigger", r#"{"n": 7}"#];
     let ended = serving.run(&world, &arguments).expect(0);
-    let mut lines = ended.stdout.lines();
-    let first = lines.next().expect("a line");
-    assert!(
-        first.starts_with("echo ") && first.contains(" Succeeded in "),
-        "{first}"
-    );
-    assert!(ended.stdout.contains("\"n\": 7"), "{}", ended.stdout);
+    assert_eq!(ended.json()["n"], 7, "{}", ended.stdout);
     let progress: Vec<&str> = ended.stderr.lines().collect();
-    assert!(progress[0].ends_with(": 1 node"), "{}", ended.stderr);
+    let last = progress.last().expect("a line");
     assert!(
-        progress[1].starts_with("  a: Succeeded in "),
+        last.starts_with("echo ") && last.contains(" Succeeded in "),
+        "{last}"
+    );
+    assert_eq!(progress[0], "published echo version 1");
+    assert!(progress[1].ends_with(": 1 node"), "{}", ended.stderr);
+    assert!(
+        progress[2].starts_with("  a: Succeeded in "),
         "{}",
         ended.stderr
     );
@@ -120,7 +118,7 @@ fn runs_are_acted_on() {
     let again = serving
         .run(&world, &["reattempt", &run, "--reason", "why not"])
         .expect(0);
-    assert!(again.stdout.contains(" Succeeded "), "{}", again.stdout);
+    assert!(again.stderr.contains(" Succeeded in "), "{}", again.stderr);
     let events = serving.run(&world, &["events", &run]).expect(0);
     assert!(
         events.stdout.contains("because: why not"),

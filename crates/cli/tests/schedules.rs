@@ -1,9 +1,7 @@
 //! Schedules from the command line: the same on a data directory and on a server, and
 //! a server starts what they say.
 
-mod remote_definitions;
-
-use remote_definitions::world;
+use crate::remote_definitions::world;
 use serde_json::Value;
 use windlass_test_support::process::{Ended, World};
 

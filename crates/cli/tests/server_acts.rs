@@ -139,6 +139,12 @@ fn a_failed_run_is_tried_again_skipped_set_and_forked() {
     let again = client.post(&path, &body).expect(202).json();
     assert_eq!(again["executionId"], fork["executionId"]);
     assert_eq!(again["existing"], true);
+    // The request id stands for that fork alone.
+    let other = json!({ "from": ["last"], "requestId": "f-1" });
+    client.post(&path, &other).refused(409, "REQUEST_ID_REUSED");
+    client.execute("fail", &json!({ "requestId": "f-2" }));
+    let other = json!({ "from": ["bad"], "requestId": "f-2" });
+    client.post(&path, &other).refused(409, "REQUEST_ID_REUSED");
     client.post(&path, &json!({ "from": [] })).expect(400);
     client.post(&path, &json!({ "from": ["gone"] })).expect(404);
 }
@@ -192,6 +198,13 @@ fn a_graph_of_its_own_runs_and_is_replaced() {
         .post("/api/v1/executions", &body)
         .expect(202)
         .text("executionId");
+    let again = client.post("/api/v1/executions", &body).expect(202);
+    assert_eq!(again.text("executionId"), second);
+    let other = json!({ "id": "own", "nodes": [{ "id": "b", "actionType": "core.echo" }] });
+    let other = json!({ "graph": other, "trigger": { "x": 1 }, "requestId": "g-1" });
+    client
+        .post("/api/v1/executions", &other)
+        .refused(409, "REQUEST_ID_REUSED");
     let shown = client
         .get(&format!("/api/v1/executions/{second}"))
         .expect(200)
@@ -205,6 +218,11 @@ fn a_graph_of_its_own_runs_and_is_replaced() {
         .post("/api/v1/executions", &exported)
         .refused(422, "SIGNATURE_MISMATCH");
     let import = format!("{place}/import");
+    client
+        .post(&import, &exported)
+        .refused(422, "SIGNATURE_MISMATCH");
+    let unsigned = exported.as_object_mut().expect("a graph");
+    unsigned.remove("signature");
     let running = client.post(&import, &exported);
     assert_eq!(running.status, 409, "{running:?}");
     act(&client, &run, "pause", &json!({}));

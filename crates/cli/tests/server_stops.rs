@@ -47,7 +47,7 @@ impl Load {
         while self.count.load(Ordering::Relaxed) < count {
             assert!(
                 !self.clients.iter().all(JoinHandle::is_finished),
-                "nobody asks any more"
+                "all clients have stopped"
             );
             std::thread::yield_now();
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
+use windlass_test_support::process::World;
 
 /// A file of its own, removed at the end.
 struct File(PathBuf);
@@ -128,7 +129,7 @@ fn the_seed_of_an_ending_repeats_it() {
 }
 
 #[test]
-fn a_signal_that_nobody_sends_is_a_problem() {
+fn a_signal_that_is_never_sent_is_a_problem() {
     let file = File::new(ORDER);
     let trigger = ["--trigger", r#"{"amount":200}"#, "--seeds", "5"];
     let report = file.json(&trigger);
@@ -201,4 +202,64 @@ fn unknown_names_and_invalid_definitions_are_refused() {
     assert_eq!(code, 2);
     let (code, ..) = File::new(r#"{ "id": "x", "nodes": [ { "id": "a" } ] }"#).simulate(&[]);
     assert_eq!(code, 3);
+}
+
+/// The server answers what the command prints.
+#[test]
+fn a_server_simulates_a_definition_like_the_command() {
+    let query = "/api/v1/workflows/simulate?seeds=60&fail=charge%3D50%25:DECLINED";
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let answer = client.post_text(query, ORDER).expect(200).json();
+    let file = File::new(ORDER);
+    let printed = file.json(&["--seeds", "60", "--fail", "charge=50%:DECLINED"]);
+    assert_eq!(answer, printed);
+
+    let seed = answer["endings"][0]["seed"].as_u64().expect("a seed");
+    let path = format!("/api/v1/workflows/simulate?seed={seed}&fail=charge%3D50%25:DECLINED");
+    let one = client.post_text(&path, ORDER).expect(200).json();
+    assert_eq!(one["runs"], 1, "{one}");
+    assert_eq!(one["endings"][0]["ending"], answer["endings"][0]["ending"]);
+    assert!(one["events"].as_array().is_some_and(|it| it.len() > 2));
+    let runs = client.get("/api/v1/executions").expect(200).json();
+    assert_eq!(runs["items"], serde_json::json!([]), "nothing is stored");
+}
+
+#[test]
+fn a_simulation_over_http_is_bounded_and_checked() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let of = |query: &str, definition: &str| {
+        let path = format!("/api/v1/workflows/simulate{query}");
+        let answer = client.post_text(&path, definition);
+        let body = answer.json();
+        (answer.status, body)
+    };
+    let (status, body) = of("?fail=chrge%3D1", ORDER);
+    assert_eq!(status, 422, "{body}");
+    assert_eq!(body["error"]["code"], "UNKNOWN_NODE");
+    assert_eq!(body["error"]["hint"], "did you mean 'charge'?");
+    assert_eq!(of("?signal=go", ORDER).1["error"]["code"], "UNKNOWN_SIGNAL");
+    assert_eq!(of("?fail=charge%3D2", ORDER).1["error"]["code"], "USAGE");
+    assert_eq!(of("?seeds=1001", ORDER).0, 400);
+    let (status, body) = of("", r#"{"id":"x","nodes":[]}"#);
+    assert_eq!(
+        (status, &body["error"]["code"]),
+        (422, &"DEFINITION_INVALID".into())
+    );
+
+    // A thousand runs of this take minutes: the answer has what was simulated in time.
+    let loops = r#"{ "id": "loops", "nodes": [{ "id": "all", "while": { "condition": "true",
+        "maxIterations": 1000000,
+        "body": { "nodes": [{ "id": "a", "actionType": "core.echo" }] } } }] }"#;
+    let (status, body) = of("?seeds=1000", loops);
+    assert_eq!(status, 200, "{body}");
+    let runs = body["runs"].as_u64().expect("a number");
+    assert!(runs < 1000, "{runs}");
+    let problems = body["problems"].to_string();
+    assert!(problems.contains("of 1000 runs"), "{problems}");
+    // The next one has its turn.
+    assert_eq!(of("?seeds=5", ORDER).0, 200);
 }

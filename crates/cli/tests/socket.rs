@@ -11,7 +11,7 @@ use windlass_test_support::process::{ECHO, WAIT, World};
 
 const SLEEP: &str = r#"{
   "id": "sleep",
-  "nodes": [{ "id": "a", "actionType": "core.sleep", "parameters": { "ms": "{{ trigger.ms }}" } }]
+  "nodes": [{ "id": "a", "actionType": "core.sleep", "parameters": { "ms": 60000 } }]
 }"#;
 
 fn socket(world: &World) -> PathBuf {
@@ -39,6 +39,13 @@ fn ask(world: &World, method: &str, path: &str, body: &str) -> (u16, Value) {
     (status.expect("a status"), body)
 }
 
+/// The newest run that is Running.
+fn running(world: &World) -> Option<String> {
+    let (_, listed) = ask(world, "GET", "/api/v1/executions?status=Running", "");
+    let run = listed["items"][0]["executionId"].as_str();
+    run.map(str::to_owned)
+}
+
 fn write(world: &World, name: &str, definition: &str) {
     std::fs::write(world.path().join(name), definition).expect("a file");
 }
@@ -59,17 +66,20 @@ impl Drop for Holder {
     }
 }
 
-/// A process that holds the data directory with a run that takes this long.
-fn holder(world: &World, milliseconds: u32) -> Holder {
-    write(world, "sleep.json", SLEEP);
-    let trigger = format!("{{\"ms\": {milliseconds}}}");
+/// A process that holds the data directory with a run of the definition, which has begun.
+/// The socket answers before the run is stored.
+fn holder(world: &World, definition: &str) -> Holder {
+    write(world, "held.json", definition);
     let holder = world
-        .command(&["run", "sleep.json", "--trigger", &trigger])
+        .command(&["run", "held.json"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("the binary starts");
     while UnixStream::connect(socket(world)).is_err() {
+        std::thread::yield_now();
+    }
+    while running(world).is_none() {
         std::thread::yield_now();
     }
     Holder(holder)
@@ -78,13 +88,12 @@ fn holder(world: &World, milliseconds: u32) -> Holder {
 #[test]
 fn a_holder_serves_the_api_to_its_owner_alone() {
     let world = World::new();
-    let holder = holder(&world, 60_000);
+    let holder = holder(&world, SLEEP);
     let mode = std::fs::metadata(socket(&world)).expect("a socket");
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
     let (status, hello) = ask(&world, "GET", "/holder", "");
     assert_eq!((status, &hello["pid"]), (200, &json!(holder.0.id())));
-    let (_, listed) = ask(&world, "GET", "/api/v1/executions?status=Running", "");
-    let run = listed["items"][0]["executionId"].as_str().expect("a run");
+    let run = running(&world).expect("a run");
     let (_, carried) = ask(&world, "GET", &format!("/holder/runs/{run}"), "");
     assert_eq!(carried, json!({ "status": "Running", "carried": true }));
     // What is started here goes on here: nothing else would begin it.
@@ -112,10 +121,12 @@ fn a_holder_serves_the_api_to_its_owner_alone() {
 fn a_foreground_run_waits_for_what_others_started_through_it() {
     let world = World::new();
     write(&world, "wait.json", WAIT);
-    let holder = holder(&world, 500);
+    let holder = holder(&world, WAIT);
+    let own = running(&world).expect("a run");
     let detached = world.run(&["run", "wait.json", "--detach"]).expect(0);
     let run = detached.stdout.trim().to_owned();
     // Its own run ends; the other one ends when its signal comes, at this process.
+    world.run(&["signal", &own, "go", "-1"]).expect(0);
     let ended = ["runs", "--status", "succeeded", "--json"];
     while world.run(&ended).expect(0).json()["items"] == json!([]) {}
     let (_, hello) = ask(&world, "GET", "/holder", "");
@@ -145,7 +156,7 @@ fn commands_beside_a_server_need_no_token_and_its_address_does() {
 #[test]
 fn a_holder_of_another_version_is_named() {
     let world = World::new();
-    let holder = holder(&world, 60_000);
+    let holder = holder(&world, SLEEP);
     std::fs::remove_file(socket(&world)).expect("a socket");
     let other = UnixListener::bind(socket(&world)).expect("a socket");
     let answers = [

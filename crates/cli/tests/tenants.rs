@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use windlass_test_support::process::{Client, HttpAnswer, ServerProcess, World};
+use windlass_test_support::process::{Client, ECHO, HttpAnswer, ServerProcess, World};
 
 const ALL_SCOPES: &str = "workflows:read,workflows:execute,workflows:manage,workflows:work,admin";
 
@@ -211,12 +211,14 @@ impl Operation {
             "skip" => json!({ "node": "mango-gate" }),
             "fork" => json!({ "from": ["mango-gate"] }),
             "bulk" => json!({ "action": "cancel", "filter": {} }),
+            "pools" => json!({ "name": "plum", "slots": 1 }),
+            "{name}" if self.path.contains("/pools/") => json!({ "slots": 1 }),
             "secrets" => json!({ "name": "plum", "value": "plum" }),
             "dead-letters" => json!({ "executionId": [tenants.run] }),
             "hooks" => json!({ "id": "plums", "workflowId": "shared" }),
             "schedules" => json!({ "id": "plums", "workflowId": "shared", "cron": "0 0 1 1 *" }),
             "plan" => serde_json::from_str(&definition("only-first", "plum")).expect("JSON"),
-            "import" | "workflows" | "validate" | "executions" => {
+            "import" | "workflows" | "validate" | "simulate" | "executions" => {
                 serde_json::from_str(&definition("plums", "plum")).expect("JSON")
             }
             _ => json!({}),
@@ -266,6 +268,8 @@ fn another_tenants_ids_are_unknown_on_every_route() {
             "/api/v1/dead-letters" if operation.method != "GET" => &[404],
             "/api/v1/secrets" if operation.method == "DELETE" => &[404],
             "/assets/{path}" => &[404],
+            // A pool of this name, of the second's own.
+            "/api/v1/pools/{name}" if operation.method != "GET" => &[200, 201, 404],
             path if PAGE.contains(&path) => &[200],
             path if ["{id}", "{name}", "{token}", "{taskId}"]
                 .iter()
@@ -316,6 +320,16 @@ fn lists_cursors_filters_and_ids_of_one_tenant_give_another_nothing() {
         .second
         .execute("shared", &json!({ "requestId": "same" }));
     assert_ne!(own, tenants.run);
+    // What waits for the workers of a tenant is no business of a token without one.
+    tenants.first.execute("worked", &json!({}));
+    tenants.first.until("/api/v1/cluster", |_, shown| {
+        shown["queue"].to_string().contains("mango")
+    });
+    let none = tenants.world.token("none", None, "workflows:read");
+    for client in [&tenants.second, &tenants.server.client_with(&none)] {
+        let shown = client.get("/api/v1/cluster").expect(200).json();
+        assert_eq!(shown["queue"], json!([]), "{shown}");
+    }
     for path in ["executions", "workflows", "audit"] {
         let page = tenants
             .first
@@ -366,15 +380,15 @@ fn lists_cursors_filters_and_ids_of_one_tenant_give_another_nothing() {
         .second
         .post("/api/v1/workflows/only-first/execute", &body);
     other.refused(403, "TENANT_MISMATCH");
-    let nobody = tenants
+    let guest = tenants
         .world
-        .token("nobody", None, "workflows:read,workflows:execute");
-    let nobody = tenants.server.client_with(&nobody);
+        .token("guest", None, "workflows:read,workflows:execute");
+    let guest = tenants.server.client_with(&guest);
     assert_eq!(
-        nobody.get("/api/v1/executions").expect(200).json()["items"],
+        guest.get("/api/v1/executions").expect(200).json()["items"],
         json!([])
     );
-    nobody
+    guest
         .get(&format!("/api/v1/executions/{}", tenants.run))
         .refused(404, "RUN_NOT_FOUND");
     tenants.server.stop();
@@ -508,6 +522,8 @@ fn tokens_and_workflows_have_budgets() {
     let variables = [
         ("WINDLASS_RATE_PER_MINUTE", "1"),
         ("WINDLASS_RATE_BURST", "6"),
+        ("WINDLASS_READ_RATE_PER_MINUTE", "1"),
+        ("WINDLASS_READ_RATE_BURST", "2"),
         ("WINDLASS_WORKFLOW_RATE_PER_MINUTE", "1"),
         ("WINDLASS_WORKFLOW_RATE_BURST", "2"),
     ];
@@ -539,7 +555,7 @@ fn tokens_and_workflows_have_budgets() {
         .expect("a time");
     assert!(wait > 0);
     refused.refused(429, "RATE_LIMITED");
-    // The token has two left, for other things.
+    // Reads have a budget of their own.
     client.get("/api/v1/workflows").expect(200);
     client.get("/api/v1/workflows").expect(200);
     let refused = client.get("/api/v1/workflows");
@@ -549,5 +565,25 @@ fn tokens_and_workflows_have_budgets() {
     // Others have budgets of their own, and probes none.
     server.client_with(&b).get("/api/v1/workflows").expect(200);
     server.client().get("/health/ready").expect(200);
+    server.stop();
+}
+
+/// A suggestion names a workflow, which takes the right to read workflows.
+#[test]
+fn an_unknown_workflow_is_suggested_only_to_those_who_may_read() {
+    let world = World::new();
+    let all = world.token("ann", None, ALL_SCOPES);
+    let starts = world.token("bob", None, "workflows:execute");
+    let server = world.serve_with(&["--auth-keys", "keys.json"], &[]);
+    server.client_with(&all).publish(ECHO);
+    let refused = |token: &str| {
+        let client = server.client_with(token);
+        let answer = client.post("/api/v1/workflows/ecoh/execute", &json!({}));
+        answer.refused(404, "WORKFLOW_NOT_FOUND").to_string()
+    };
+    let suggested = refused(&all);
+    assert!(suggested.contains("did you mean 'echo'?"), "{suggested}");
+    let plain = refused(&starts);
+    assert!(!plain.contains("echo"), "{plain}");
     server.stop();
 }

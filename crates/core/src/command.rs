@@ -172,7 +172,7 @@ impl<N> RunCommand<N> {
             Self::RetryCompensation { .. } | Self::SkipCompensation { .. } => {
                 vec![Running, Failed, Cancelled, Succeeded]
             }
-            Self::Import => vec![Paused],
+            Self::Import => vec![Paused, Failed],
         }
     }
 

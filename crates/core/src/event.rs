@@ -11,8 +11,9 @@ use serde_json::value::RawValue;
 
 use crate::defaults::Defaults;
 use crate::id::{Digest, Millis, RunId};
+use crate::run::with_name;
 use crate::status::RunStatus;
-use crate::value::Stored;
+use crate::value::{Stored, StoredFile};
 
 /// The version of the rules that this code applies. Under version 1, a node that had succeeded
 /// and was taken back for another attempt was not undone any more. Under version 2, a node
@@ -211,7 +212,7 @@ impl Event {
     }
 
     /// Every value that stands in the event, or is named by it, and that the state may
-    /// refer to: outputs, errors, parameters, lists of items, signals.
+    /// refer to: outputs, errors, parameters, lists of items, signals, parts of files.
     pub fn values(&self) -> Vec<&Stored> {
         match self {
             Self::AttemptEnded(ended) | Self::CompensationEnded(ended) => {
@@ -220,7 +221,9 @@ impl Event {
                     AttemptResult::Retrying { error, .. } => Some(error),
                     AttemptResult::Skipped {} | AttemptResult::Stopped {} => None,
                 };
-                result.into_iter().chain(&ended.parameters).collect()
+                let parts = ended.files.iter().flat_map(|file| &file.parts);
+                let result = result.into_iter().chain(&ended.parameters);
+                result.chain(parts).collect()
             }
             Self::Expanded { items, .. } => vec![items],
             Self::IterationEnded { result, .. } => match result {
@@ -231,8 +234,22 @@ impl Event {
             Self::SetByHand(set) => vec![&set.output],
             Self::Reused(nodes) => nodes
                 .iter()
-                .filter_map(|node| node.output.as_ref())
+                .flat_map(|node| {
+                    let parts = node.files.iter().flat_map(|file| &file.parts);
+                    node.output.iter().chain(parts)
+                })
                 .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The files that the event names.
+    pub fn files(&self) -> Vec<&StoredFile> {
+        match self {
+            Self::AttemptEnded(ended) | Self::CompensationEnded(ended) => {
+                ended.files.iter().collect()
+            }
+            Self::Reused(nodes) => nodes.iter().flat_map(|node| &node.files).collect(),
             _ => Vec::new(),
         }
     }
@@ -449,6 +466,9 @@ pub struct ReusedNode {
     /// The output; none means that the node was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Stored>,
+    /// Bytes that the attempt stored beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<StoredFile>,
     /// The node's ancestry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ancestry: Option<Digest>,
@@ -515,6 +535,9 @@ pub struct AttemptEnded {
     /// Variables that the node set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vars: BTreeMap<Box<str>, Stored>,
+    /// Bytes that the attempt stored beside its output; only one that succeeded has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<StoredFile>,
     /// The lease under which a worker of another process reported it, so that the same report
     /// is recognised when it comes again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -642,8 +665,26 @@ pub struct Cause {
     pub execution_id: RunId,
     /// The node instance, by its path in that run.
     pub node: Box<str>,
+    /// For a cause in a child run, how the failed run leads to it: the node that started the
+    /// child, the nodes that started children below it, then the failed node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<Box<str>>,
+    /// The node's name for people, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
     /// The code of its error.
     pub code: Box<str>,
     /// The message of its error, cut if it is long.
     pub message: Box<str>,
+}
+
+impl Cause {
+    /// The way to the failed node through loops and child runs, with its name, for people.
+    pub fn place(&self) -> String {
+        let path = match &*self.path {
+            [] => self.node.to_string(),
+            path => path.join(" › "),
+        };
+        with_name(&path, self.name.as_deref())
+    }
 }

@@ -89,6 +89,11 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
+    /// The digest of bytes that come one after the other.
+    pub fn of_parts() -> DigestOfParts {
+        DigestOfParts::default()
+    }
+
     /// Its hexadecimal digits.
     fn digits(&self) -> Digits {
         let mut digits = [0u8; 64];
@@ -99,6 +104,24 @@ impl Digest {
     /// Writes its hexadecimal digits behind a text.
     pub(crate) fn push_to(&self, text: &mut String) {
         text.push_str(self.digits().text());
+    }
+}
+
+/// A digest while its bytes come.
+#[derive(Clone, Default)]
+pub struct DigestOfParts(sha2::Sha256);
+
+impl DigestOfParts {
+    /// Takes the next bytes in.
+    pub fn add(&mut self, bytes: &[u8]) {
+        use sha2::Digest as _;
+        self.0.update(bytes);
+    }
+
+    /// The digest of all bytes, and begins anew.
+    pub fn take(&mut self) -> Digest {
+        use sha2::Digest as _;
+        Digest(self.0.finalize_reset().into())
     }
 }
 

@@ -67,6 +67,7 @@
 //!     parameters: None,
 //!     meta: None,
 //!     resources: Vec::new(),
+//!     files: Vec::new(),
 //!     lease: None,
 //! });
 //! let input = Input::Ended { node, attempt: 1, report };
@@ -107,5 +108,5 @@ mod time;
 pub mod trace;
 pub mod value;
 
-pub use id::{Digest, Millis, RunId};
+pub use id::{Digest, DigestOfParts, Millis, RunId};
 pub use status::{NodeStatus, RunStatus};

@@ -76,6 +76,7 @@ mod tests {
             parameters: Some(Payload::new("{\"inline\":1}").stored()),
             meta: None,
             resources: Vec::new(),
+            files: Vec::new(),
             vars: Default::default(),
             lease: None,
         }))

@@ -224,6 +224,22 @@ impl Stored {
     }
 }
 
+/// Bytes that an attempt stored beside its output, in parts that are values of the store each, so
+/// that none of its readers needs the whole in memory. Outputs name it by its digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredFile {
+    /// SHA-256 of all bytes.
+    pub digest: Digest,
+    /// How many there are.
+    pub size: u64,
+    /// What they are, as their sender said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<Box<str>>,
+    /// The parts, in their order.
+    pub parts: Vec<Stored>,
+}
+
 /// Where a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueRef {

@@ -55,6 +55,8 @@ fn cause(node: usize) -> Cause {
     Cause {
         execution_id: RunId::from_bytes([9; 16]),
         node: format!("deep-{node}").into(),
+        path: Vec::new(),
+        name: None,
         code: "DEEP".into(),
         message: "it failed".into(),
     }
@@ -90,6 +92,29 @@ fn children_bring_ten_causes_together_at_most() {
     let expected: Vec<String> = (0..10).map(|node| format!("deep-{node}")).collect();
     assert_eq!(nodes(&harness), expected);
     assert!(error(&harness).message.ends_with("(and 13 more)"));
+}
+
+#[test]
+fn a_cause_in_a_child_says_how_the_run_leads_to_it() {
+    let each = r#"each {"forEach": {"items": "{{ [1] }}", "body": {"nodes": [
+        {"id": "c", "subworkflow": {"workflowId": "other", "input": null}}]}}}"#;
+    let paths = |below: &[&str]| {
+        let mut harness = started(&[each]);
+        let path = below.iter().map(|&node| node.into()).collect();
+        fail_child(&mut harness, "each[0]/c", vec![Cause { path, ..cause(0) }]);
+        let error = error(&harness);
+        (error.causes[0].path.join(" "), error.message.to_string())
+    };
+    let (path, message) = paths(&[]);
+    assert_eq!(path, "each[0]/c deep-0");
+    assert_eq!(message, "each[0]/c › deep-0 failed: DEEP: it failed");
+    let (path, message) = paths(&["b[7]/child", "deep-0"]);
+    assert_eq!(path, "each[0]/c b[7]/child deep-0");
+    assert!(message.starts_with("each[0]/c › b[7]/child › deep-0 failed: "));
+    // However deep: what is kept of it is bounded, and has both ends.
+    let long = "x".repeat(1024);
+    let (path, _) = paths(&["a", &long, "b", "deep-0"]);
+    assert_eq!(path, "each[0]/c … deep-0");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn give(harness: &mut Harness, inputs: &[Input]) {
     }
 }
 
-fn nobody() -> Actor {
+fn no_actor() -> Actor {
     Actor::default()
 }
 
@@ -42,7 +42,10 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
     harness.running.insert(c);
     match status {
         RunStatus::Pending | RunStatus::Running => {}
-        RunStatus::Paused => give(&mut harness, &[Input::command(RunCommand::Pause, nobody())]),
+        RunStatus::Paused => give(
+            &mut harness,
+            &[Input::command(RunCommand::Pause, no_actor())],
+        ),
         RunStatus::Succeeded => {
             for node in ["a", "b", "c"] {
                 harness.end(node, output("1")).expect("an open attempt");
@@ -56,7 +59,7 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
             give(
                 &mut harness,
                 &[
-                    Input::command(RunCommand::Cancel { compensate: false }, nobody()),
+                    Input::command(RunCommand::Cancel { compensate: false }, no_actor()),
                     Input::GraceEnded,
                 ],
             );
@@ -67,7 +70,7 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
             &mut harness,
             &[Input::command(
                 RunCommand::Cancel { compensate: false },
-                nobody(),
+                no_actor(),
             )],
         );
     }
@@ -79,18 +82,18 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
 fn inputs() -> Vec<(&'static str, Input)> {
     vec![
         ("begin", Input::Begin),
-        ("pause", Input::command(RunCommand::Pause, nobody())),
-        ("resume", Input::command(RunCommand::Resume, nobody())),
+        ("pause", Input::command(RunCommand::Pause, no_actor())),
+        ("resume", Input::command(RunCommand::Resume, no_actor())),
         (
             "cancel",
-            Input::command(RunCommand::Cancel { compensate: false }, nobody()),
+            Input::command(RunCommand::Cancel { compensate: false }, no_actor()),
         ),
         ("timeout", Input::TimedOut),
         ("grace", Input::GraceEnded),
         ("recover", Input::Recover(Default::default())),
         (
             "reattempt",
-            Input::command(RunCommand::Reattempt { nodes: Vec::new() }, nobody()),
+            Input::command(RunCommand::Reattempt { nodes: Vec::new() }, no_actor()),
         ),
     ]
 }
@@ -147,7 +150,7 @@ fn node_that_is(status: NodeStatus) -> Harness {
             harness
                 .give(&Input::command(
                     RunCommand::Cancel { compensate: false },
-                    nobody(),
+                    no_actor(),
                 ))
                 .map(|_| ())
         }
@@ -224,7 +227,7 @@ fn nodes_take_or_refuse_every_word() {
             RunCommand::Reattempt {
                 nodes: vec![harness.index("a")],
             },
-            nobody(),
+            no_actor(),
         );
         check(&mut harness, &input, may_reattempt, || {
             format!("reattempt when {status}")
@@ -252,10 +255,10 @@ fn logs_with_impossible_events_are_corrupt() {
                 r#"{"GraceEnded":{}}"#,
                 r#"{"Routed":{"node":"a","taken":[]}}"#,
                 r#"{"Reattempted":{"nodes":["a"]}}"#,
-                r#"{"Stopping":{"cause":"cancel","running":["nobody"],"deadline":0}}"#,
+                r#"{"Stopping":{"cause":"cancel","running":["unknown"],"deadline":0}}"#,
                 r#"{"AttemptStarted":{"node":"a","attempt":2,"started":0,"worker":"w"}}"#,
                 r#"{"AttemptStarted":{"node":"b","attempt":0,"started":0,"worker":"w"}}"#,
-                r#"{"AttemptStarted":{"node":"nobody","attempt":1,"started":0,"worker":"w"}}"#,
+                r#"{"AttemptStarted":{"node":"unknown","attempt":1,"started":0,"worker":"w"}}"#,
             ],
         ),
         (
@@ -325,7 +328,7 @@ fn by_the_first_rules_what_was_taken_back_is_forgotten() {
         &mut harness,
         &[Input::command(
             RunCommand::Reattempt { nodes: vec![a] },
-            nobody(),
+            no_actor(),
         )],
     );
     harness.end("a", failure("BOOM")).expect("an open attempt");
@@ -384,7 +387,7 @@ fn a_state_is_the_same_as_its_replay_and_as_no_earlier_one() {
     step(&mut harness, "an output");
     harness.end("a", failure("BOOM")).expect("an open attempt");
     step(&mut harness, "a failure");
-    let again = Input::command(RunCommand::Reattempt { nodes: Vec::new() }, nobody());
+    let again = Input::command(RunCommand::Reattempt { nodes: Vec::new() }, no_actor());
     give(&mut harness, &[again]);
     step(&mut harness, "opened again");
     let other = harness.run.clone();

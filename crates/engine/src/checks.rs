@@ -13,7 +13,7 @@ use crate::turns::{Tenant, Turns};
 /// Bytes of memory that all checks of this process may take together.
 pub(crate) const CHECK_BYTES: usize = 256 * 1024 * 1024;
 
-/// Checks that go on at once, so that they leave processors to everything else.
+/// Checks that run at the same time, so that they leave processors to everything else.
 const CHECKS: usize = 4;
 
 /// The checks of this process.

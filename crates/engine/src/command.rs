@@ -7,15 +7,18 @@ use std::sync::Arc;
 use windlass_core::command::{Command, CommandBody, CommandRequest, NewGraph, RunCommand};
 use windlass_core::event::RequestKey;
 use windlass_core::name::{NameProblem, TEXT_BYTES, is_key_name};
-use windlass_core::plan::Plan;
-use windlass_core::run::{Input, Refusal, Run};
+use windlass_core::plan::{AmbiguousName, Plan};
+use windlass_core::run::{Input, Instance, Refusal, Run};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, RunId, RunStatus};
+use windlass_store::Wait as _;
 
+use crate::Backend;
 use crate::engine::Engine;
-use crate::load::{LoadError, LoadedRun};
+use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::names::is_request_id;
 use crate::payload::{PayloadError, check_payload, check_payload_off_thread};
+use crate::plans::Plans;
 
 /// Why a command was not carried out.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub enum CommandError {
     },
     /// The run names no such node.
     UnknownNode(String),
+    /// A name that several nodes have.
+    AmbiguousNode(AmbiguousName),
     /// The signal's payload does not fit every node that waits for one of its name.
     SignalInvalid(PayloadError),
     /// The signal's name cannot be one, and no node of the run waits for it.
@@ -44,6 +49,22 @@ pub enum CommandError {
     OwnerUnavailable {
         /// The request's key, or the one that was generated for it.
         key: Box<str>,
+    },
+    /// The run is a child, and its parent has ended: its result would reach no run.
+    ParentEnded {
+        /// The child.
+        run: RunId,
+        /// Its parent.
+        parent: RunId,
+        /// How the parent ended.
+        status: RunStatus,
+    },
+    /// The run is a child that its parent's node does not wait for any more.
+    NotAwaited {
+        /// The child.
+        run: RunId,
+        /// Its parent.
+        parent: RunId,
     },
     /// The engine has stopped.
     Stopped,
@@ -69,6 +90,7 @@ impl fmt::Display for CommandError {
             } => write!(f, "{refusal}; it knows {}", nodes.join(", ")),
             Self::Refused { refusal, nodes } => write!(f, "{refusal}: {}", nodes.join(", ")),
             Self::UnknownNode(node) => write!(f, "the run has no node '{node}'"),
+            Self::AmbiguousNode(name) => name.fmt(f),
             Self::SignalInvalid(error) => write!(f, "the signal's payload: {error}"),
             Self::SignalName => write!(f, "the signal's name: {}", NameProblem::NoKey),
             Self::ResultInvalid(error) => write!(f, "the result: {error}"),
@@ -81,6 +103,20 @@ impl fmt::Display for CommandError {
                 f,
                 "no process that owns the run has taken the command in time; it stays offered: \
                  repeat it with the idempotency key '{key}' to get its answer"
+            ),
+            Self::ParentEnded {
+                run,
+                parent,
+                status,
+            } => write!(
+                f,
+                "run {run} is a child of run {parent}, which has ended ({status}): its result \
+                 would reach no run"
+            ),
+            Self::NotAwaited { run, parent } => write!(
+                f,
+                "run {run} is a child of run {parent}, whose node does not wait for it any more: \
+                 its result would reach no run"
             ),
             Self::Stopped => f.write_str("the engine has stopped"),
         }
@@ -118,6 +154,49 @@ pub fn check_signal_name(plan: &Plan, name: &str) -> Result<(), CommandError> {
     }
 }
 
+/// The instance that a path means, whose parts are ids or unique names.
+///
+/// # Errors
+/// The run has no such node, or the name belongs to several.
+pub fn find_node(run: &Run, node: &str) -> Result<Instance, CommandError> {
+    if let Some(instance) = run.find(node) {
+        return Ok(instance);
+    }
+    let path = run.plan().named_path(node);
+    let path = path.map_err(CommandError::AmbiguousNode)?;
+    run.find(&path)
+        .ok_or_else(|| CommandError::UnknownNode(node.to_owned()))
+}
+
+/// Refuses to try a child run again that its parent does not wait for any more. It blocks.
+///
+/// # Errors
+/// The refusal, or the store failed.
+pub fn refuse_orphan(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<(), CommandError> {
+    let find = |run| {
+        let found = store.run(run).wait();
+        found.map_err(|error| CommandError::Load(LoadError::Store(error)))
+    };
+    let Some(parent) = find(run)?.and_then(|row| row.parent) else {
+        return Ok(());
+    };
+    match find(parent)?.map(|row| row.status) {
+        Some(status) if status.is_final() => Err(CommandError::ParentEnded {
+            run,
+            parent,
+            status,
+        }),
+        Some(_) => {
+            let state = load_latest(store, plans, parent)?.run;
+            match state.node_of_child(run) {
+                Some(_) => Ok(()),
+                None => Err(CommandError::NotAwaited { run, parent }),
+            }
+        }
+        None => Ok(()),
+    }
+}
+
 impl Engine {
     /// Carries a command out. On return its record is durable. A request that comes again with
     /// a key that the run knows gets the first answer, and changes nothing. A run of another
@@ -144,8 +223,7 @@ impl Engine {
         request: CommandRequest,
     ) -> Result<CommandAnswer, CommandError> {
         let Some(key) = request.actor.request.as_deref() else {
-            let command = self.resolved(run, &request).await?;
-            self.submit(run, command.into()).await?;
+            self.resolve_and_submit(run, &request).await?;
             return Ok(CommandAnswer::default());
         };
         if !is_request_id(&key.key) {
@@ -154,10 +232,7 @@ impl Engine {
         if let Some(answer) = self.answered(run, key).await? {
             return Ok(answer);
         }
-        let done = match self.resolved(run, &request).await {
-            Ok(command) => self.submit(run, command.into()).await,
-            Err(error) => Err(error),
-        };
+        let done = self.resolve_and_submit(run, &request).await;
         match (self.answered(run, key).await, done) {
             (Ok(Some(answer)), Ok(())) => Ok(CommandAnswer {
                 repeated: false,
@@ -167,6 +242,19 @@ impl Engine {
             (Ok(Some(answer)), Err(_)) => Ok(answer),
             (_, done) => done.map(|()| CommandAnswer::default()),
         }
+    }
+
+    async fn resolve_and_submit(
+        &self,
+        run: RunId,
+        request: &CommandRequest,
+    ) -> Result<(), CommandError> {
+        let command = self.resolved(run, request).await?;
+        self.submit(run, command.into()).await?;
+        if let RunCommand::Cancel { .. } = request.command {
+            self.forget_letter_at_end(run).await?;
+        }
+        Ok(())
     }
 
     /// The answer that a request with this key has had.
@@ -212,9 +300,9 @@ impl Engine {
         if let (RunCommand::Signal { name }, Some(state)) = (command, &loaded) {
             self.check_signal_to(state, name, text).await?;
         }
-        let instance = |path: &String| {
-            let found = loaded.as_ref().and_then(|state| state.find(path));
-            found.ok_or_else(|| CommandError::UnknownNode(path.clone()))
+        let instance = |path: &String| match &loaded {
+            Some(state) => find_node(state, path),
+            None => Err(CommandError::UnknownNode(path.clone())),
         };
         Ok(Command {
             command: command.try_map(instance)?,
@@ -284,7 +372,7 @@ impl CommandError {
             Refusal::InTheWay(nodes) | Refusal::NotFailed(nodes) => nodes
                 .iter()
                 .filter(|&&node| run.find_status(node).is_some())
-                .map(|&node| run.path(node).into_string())
+                .map(|&node| run.path_and_name(node))
                 .collect(),
             Refusal::UnknownSignal(_) => {
                 let names = run.plan().signals().into_iter();

@@ -1,17 +1,18 @@
-//! Runs that cannot go on: those that cannot be read, and those that crash the process
+//! Runs that cannot continue: those that cannot be read, and those that crash the process
 //! (`crash_isolation/`). They go to the dead letters with their reason and what is known of
-//! them (semantics §12.4), so that the others go on; an operator can requeue or purge them.
+//! them (semantics §12.4), so that the others continue; an operator can requeue or purge them.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_core::event::{Actor, After};
+use windlass_core::event::{Actor, After, Event};
 use windlass_core::run::{DEAD_LETTERED, Input, Refusal, Run};
 use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::AcquireMode;
+use windlass_orchestrator::{AcquireMode, codec};
 use windlass_store::{Bell, DeadLetter, Error, RunRow, WriterId};
 
 use crate::command::CommandError;
+use crate::driver::Message;
 use crate::engine::{AcquireOptions, Engine};
 use crate::load::LoadError;
 use crate::ownership::ring;
@@ -36,12 +37,14 @@ impl Engine {
 
     /// Whether an error says that a run itself cannot be read, by any process.
     pub(crate) fn is_unreadable(&self, error: &LoadError) -> bool {
-        matches!(
-            error,
+        match error {
             LoadError::Definition(_)
-                | LoadError::NotFound(_)
-                | LoadError::Store(Error::Damaged(_) | Error::TooNew(_))
-        )
+            | LoadError::NotFound(_)
+            | LoadError::Store(Error::Damaged(_)) => true,
+            // Where others share the store, one of a newer version goes on with the run.
+            LoadError::Store(Error::TooNew(_)) => !self.shared().owned.is_shared(),
+            _ => false,
+        }
     }
 
     /// Puts a run that cannot be read among the dead letters.
@@ -65,6 +68,22 @@ impl Engine {
         self.dead_letter(row, reason, crashes, run).await
     }
 
+    /// The same for a run with whose work so many worker processes died.
+    pub(crate) async fn dead_letter_deadly(
+        &self,
+        row: &RunRow,
+        deaths: u32,
+        run: Option<&Run>,
+    ) -> Result<(), Error> {
+        let reason = format!("{deaths} worker processes died with the run's work in hand");
+        self.dead_letter(row, reason, deaths, run).await
+    }
+
+    /// Lets go of a run that has become a dead letter.
+    pub(crate) async fn drop_dead(&self, run: RunId) {
+        self.tell(Message::Drop(run)).await;
+    }
+
     async fn dead_letter(
         &self,
         row: &RunRow,
@@ -83,15 +102,33 @@ impl Engine {
             damage: None,
         };
         self.store().add_dead_letter(letter).await?;
-        self.shared().gates.dead_letter(row);
-        self.shared().gates.give_up(row.run);
+        self.shared().gates.lock().dead_letter(row);
+        self.shared().gates.lock().give_up(row.run);
         self.shared().bell.notify_one();
         self.shared()
             .observe(&crate::engine_event::EngineEvent::DeadLettered {
                 run: row.run,
+                workflow: &row.workflow,
+                version: row.version,
+                correlation_id: &self.correlation(row.run, run).await,
                 reason: &reason,
             });
         Ok(())
+    }
+
+    /// What ties a run to the outside, from its state or else from its first record.
+    async fn correlation(&self, id: RunId, run: Option<&Run>) -> Box<str> {
+        if let Some(run) = run {
+            return run.queued().correlation_id.clone();
+        }
+        let records = self.store().read(id, 1, 1).await.unwrap_or_default();
+        let first = records.first().and_then(|it| codec::decode(&it.bytes).ok());
+        let events = first.map(|first| first.events).unwrap_or_default();
+        let queued = events.into_iter().find_map(|event| match event {
+            Event::Queued(queued) => Some(queued.correlation_id.clone()),
+            _ => None,
+        });
+        queued.unwrap_or_else(|| id.to_string().into())
     }
 
     /// What a run was about, as far as it can be read.
@@ -138,7 +175,7 @@ impl Engine {
         }
         let Some(mut row) = row else { return Ok(true) };
         row.dead = false;
-        self.shared().gates.restore(&row);
+        self.shared().gates.lock().restore(&row);
         match row.status {
             RunStatus::Pending => match elsewhere {
                 // Its owner begins it.
@@ -190,9 +227,28 @@ impl Engine {
         };
         if let Some(mut row) = row.filter(|_| ended) {
             row.status = RunStatus::Failed;
-            self.shared().gates.restore(&row);
+            self.shared().gates.lock().restore(&row);
         }
         Ok(removed.map_err(LoadError::from)?)
+    }
+
+    /// A dead run was cancelled. Once it has ended its letter goes, because there is nothing left
+    /// to requeue. If the process dies before, an operator purges the letter.
+    pub(crate) async fn forget_letter_at_end(&self, run: RunId) -> Result<(), LoadError> {
+        let Some(row) = self.store().run(run).await?.filter(|row| row.dead) else {
+            return Ok(());
+        };
+        if row.status.is_final() {
+            self.store().requeue(run).await?;
+            return Ok(());
+        }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            if engine.wait(run).await.is_ok() {
+                let _ = engine.store().requeue(run).await;
+            }
+        });
+        Ok(())
     }
 
     /// Ends a dead run. `false` if it cannot be read: then its row alone says that it has ended.

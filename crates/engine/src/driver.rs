@@ -2,16 +2,20 @@
 //! shard, so the state of runs needs no lock, and nothing is awaited while it changes.
 //! What is shared with others (gates, followers, logs being packed) is locked briefly.
 
+mod checkpoint;
+mod commands;
 mod fence;
 mod hand_out;
 mod release;
 mod remote;
+mod slots;
+mod tell;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -19,22 +23,25 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{Input as RunInput, Instance, Interrupt, Refusal, Report, RunSummary};
-use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
+use windlass_core::run::{Dispatch, Input as RunInput, Instance, Interrupt, Report, RunSummary};
+use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
-use windlass_orchestrator::{AcquireMode, CommandId, Effect, FailedAttempt, Shard, ShardInput};
+use windlass_orchestrator::{AcquireMode, CommandId, Effect, Shard, ShardInput};
 use windlass_store::{
-    AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, WorkKey, crash,
+    AppendError, Appended, Damage, Error, GivenSlots, Head, Partition, PoolKey, SlotRequest,
+    WorkKey, crash,
 };
 
 use crate::attempt_tracker::{AppendWatch, AttemptTracker};
 use crate::child_coordinator::{ChildCoordinator, CoordinatorJob};
 use crate::engine_event::EngineEvent;
-use crate::ownership::ring;
+use crate::pool_slots::{SlotKeeper, SlotWork};
 use crate::remote::RecordedReport;
 use crate::shared::Shared;
 use crate::timer::Timer;
 use crate::worker::Workers;
+pub(crate) use commands::CommandReply;
+use commands::{PendingCommand, Request};
 use release::Leased;
 
 /// What an engine's handle or worker sends to its driver.
@@ -44,13 +51,12 @@ pub(crate) enum Message {
         Box<windlass_orchestrator::Start>,
         oneshot::Sender<StartAnswer>,
     ),
-    /// The answer is none if the shard does not have the run in memory.
     Command {
         run: RunId,
         input: RunInput,
         /// The inbox item that asks for it, which its record consumes.
         item: Option<Box<str>>,
-        reply: oneshot::Sender<Option<Result<(), Refusal>>>,
+        reply: oneshot::Sender<CommandReply>,
     },
     /// Whether a worker outside the process may take these attempts, in their order.
     HandOut {
@@ -61,11 +67,7 @@ pub(crate) enum Message {
         reply: oneshot::Sender<Vec<bool>>,
     },
     /// How an attempt ended, as a worker outside the process says; answered as a command is.
-    Report(
-        RecordedReport,
-        RunInput,
-        oneshot::Sender<Option<Result<(), Refusal>>>,
-    ),
+    Report(RecordedReport, RunInput, oneshot::Sender<CommandReply>),
     /// Whether the shard has a run in memory or, with `acquired`, executes it.
     Holds {
         run: RunId,
@@ -86,12 +88,27 @@ pub(crate) enum Message {
     },
     /// A run that another process wrote to was read again, or could not be.
     Reloaded(RunId, Result<(), Error>),
+    /// For each attempt that asked for slots of a pool, whether it holds them now.
+    SlotsAnswered(Vec<(WorkKey, bool)>),
+    /// An attempt is next in the line of its pool, and there is room for it.
+    LookAtPool(Box<SlotRequest>),
+    /// There may be room in pools for which this process got no bell.
+    LookAtPools,
+    /// A pool has another size.
+    PoolChanged(PoolKey),
+    /// Attempts that the store says hold slots or wait for them, and whether the row of their
+    /// run shows that it needs none.
+    AuditSlots(Vec<(GivenSlots, bool)>),
     /// What may be appended has changed.
     Poke,
     /// Sleeping runs may be due for which this process got no bell.
     LookAtSleepers,
     /// A partition is handed over: its runs are dropped once nothing of them is in flight.
     Release(Partition, oneshot::Sender<()>),
+    /// No worker has an attempt that an earlier owner had open: it is called here.
+    CallHere(Arc<Dispatch>),
+    /// A run has become a dead letter.
+    Drop(RunId),
     /// The lease is gone: every run is dropped at once.
     Forfeit,
     /// How many runs the shard has in memory.
@@ -103,7 +120,7 @@ impl Message {
     pub(crate) fn command(
         run: RunId,
         input: RunInput,
-        reply: oneshot::Sender<Option<Result<(), Refusal>>>,
+        reply: oneshot::Sender<CommandReply>,
     ) -> Self {
         Self::Command {
             run,
@@ -159,6 +176,8 @@ pub(crate) struct Driver {
     /// Wakes sleeping runs.
     sleepers: Option<mpsc::UnboundedSender<Millis>>,
     shared: Arc<Shared>,
+    /// Asks the store for slots of pools.
+    slot_keeper: mpsc::UnboundedSender<SlotWork>,
     leased: Leased,
     /// Whether the shard wants more done than one turn allows.
     has_more: bool,
@@ -166,21 +185,8 @@ pub(crate) struct Driver {
     made_room: bool,
 }
 
-/// A command that waits for its answer.
-struct PendingCommand {
-    run: RunId,
-    request: Request,
-    reply: oneshot::Sender<Option<Result<(), Refusal>>>,
-}
-
-/// What is answered.
-enum Request {
-    Command(RunInput),
-    /// A report of a worker outside the process.
-    Report(RecordedReport),
-}
-
 struct Task {
+    dispatch: Arc<Dispatch>,
     attempt: u32,
     stop: CancellationToken,
     abort: AbortHandle,
@@ -195,6 +201,7 @@ impl Driver {
         shared: &Arc<Shared>,
     ) -> Self {
         Self {
+            slot_keeper: SlotKeeper::start(&workers.store, shared, &outbox, &workers.options.clock),
             shared: Arc::clone(shared),
             leased: Leased::default(),
             made_room: false,
@@ -304,16 +311,10 @@ impl Driver {
             Message::Start(start, reply) => {
                 self.starts.insert(start.run, reply);
                 let run = start.run;
-                let input = ShardInput::Start(start);
-                if self.note_partition(&input) {
-                    self.shard.handle(input, now);
-                } else {
-                    let gone = Error::Unavailable("another process works on the run".to_owned());
-                    self.answer_start(run, StartAnswer::Broken(gone));
-                }
+                self.begin(run, ShardInput::Start(start), now);
             }
             Message::Command { run, reply, .. } if !self.shard.holds(run) => {
-                let _ = reply.send(None);
+                let _ = reply.send(CommandReply::NotHere);
             }
             Message::Command {
                 run,
@@ -343,7 +344,11 @@ impl Driver {
                 keys,
                 reply,
             } => {
-                let _ = reply.send(self.may_hand_out(&keys, (&worker, resumes), now));
+                // A question while the lease is in doubt has no answer: the attempts are not over.
+                let is_sure = |key: &WorkKey| self.may_work(key.run);
+                if !worker.is_empty() || keys.iter().all(is_sure) {
+                    let _ = reply.send(self.may_hand_out(&keys, (&worker, resumes), now));
+                }
             }
             Message::Report(report, input, reply) => self.handle_report(report, input, reply, now),
             Message::Holds {
@@ -377,12 +382,19 @@ impl Driver {
             }
             Message::Reloaded(run, result) => self.reloaded(run, result),
             Message::Poke => {}
+            Message::SlotsAnswered(answers) => self.slots_answered(answers, now),
+            Message::LookAtPool(next) => self.shard.look_at_pool(&next.pool, Some(&next)),
+            Message::LookAtPools => self.shard.look_at_pools(),
+            Message::PoolChanged(pool) => self.pool_changed(pool),
+            Message::AuditSlots(seen) => self.audit_slots(seen),
             Message::LookAtSleepers => {
                 if let Some(sleepers) = &self.sleepers {
                     let _ = sleepers.send(now);
                 }
             }
             Message::Release(partition, reply) => self.release(partition, reply),
+            Message::CallHere(dispatch) => self.call_reopened(dispatch, now),
+            Message::Drop(run) => self.drop_run(run),
             Message::Forfeit => self.forfeit(),
             Message::Count(reply) => {
                 let _ = reply.send(self.shard.len());
@@ -398,7 +410,20 @@ impl Driver {
         }
     }
 
+    /// Begins a run, unless another process works on its partition.
+    fn begin(&mut self, run: RunId, input: ShardInput, now: Millis) {
+        if self.note_partition(&input) {
+            self.shard.handle(input, now);
+        } else {
+            let gone = Error::Unavailable("another process works on the run".to_owned());
+            self.answer_start(run, StartAnswer::Broken(gone));
+        }
+    }
+
     fn handle_input(&mut self, input: ShardInput, now: Millis) {
+        let Some(input) = self.not_handed_over(input) else {
+            return;
+        };
         if let ShardInput::Ended {
             run,
             node,
@@ -406,6 +431,7 @@ impl Driver {
             report,
         } = &input
         {
+            self.note_own_end((*run, *node), *attempt, report);
             self.note_end((*run, *node), *attempt, report);
         }
         let recovers = matches!(
@@ -511,6 +537,9 @@ impl Driver {
                 attempt,
                 give_up,
             } => self.stop(run, node, attempt, give_up),
+            Effect::TakeSlots(requests) => self.slot_work(SlotWork::Take(requests)),
+            Effect::GiveSlots(given) => self.slot_work(SlotWork::Give(given)),
+            Effect::SlotsFreed(pool) => self.slot_work(SlotWork::Look(pool)),
             Effect::Load { run, values } => self.load(run, values),
             Effect::Evaluate(evaluation) => self.evaluate(evaluation),
             Effect::Interrupt { run } => self.interrupt(run),
@@ -519,19 +548,17 @@ impl Driver {
                 self.answer_start(run, StartAnswer::Accepted);
             }
             Effect::Held { run, value } => self.answer_start(run, StartAnswer::Held(value)),
-            Effect::Answer { id, result } => self.answer_command(id, result),
+            Effect::Answer { id, result, .. } => self.answer_command(id, result),
             Effect::Progress {
                 run,
                 nodes,
                 waiting_nodes,
                 failures,
             } => {
-                self.observe(&EngineEvent::Progress {
-                    run,
-                    nodes: &nodes,
-                    waiting_nodes: &waiting_nodes,
-                });
-                self.tell_ends(run, &nodes, &failures);
+                self.tell_changes(run, &nodes, &waiting_nodes, &failures);
+                self.tell_ends(run, &nodes);
+                self.workers.at_work.ended(run, &nodes);
+                self.forget_durable_ends(run, &nodes);
                 self.close_remote(run, &nodes);
             }
             Effect::Child {
@@ -586,6 +613,8 @@ impl Driver {
                 found,
             } => self.quarantined(run, parent, &lost_commits(run, acknowledged, found)),
             Effect::Broken { run, parent, error } => {
+                self.end_tasks(run);
+                self.fail_commands(run, &error);
                 self.lost(run, parent);
                 self.shared.interrupt(run, &error);
                 self.answer_start(run, StartAnswer::Broken(error.clone()));
@@ -607,32 +636,15 @@ impl Driver {
         }
         crash::point("at-finish");
         self.forget_remote(run);
-        self.shared.gates.give_up(run);
+        self.forget_ends(run);
+        self.shared.gates.lock().give_up(run);
         self.attempts.forget(run);
+        self.workers.at_work.forget(run);
         if let Some(about) = about {
             self.observe(&EngineEvent::Finished { run, status, about });
         }
-        if self.shared.owned.is_shared() {
-            ring(Arc::clone(&self.workers.store), Bell::Run(run));
-        }
+        self.shared.waiters.changed(run, false);
         self.answer_waits(run, &Ok(Some(status)));
-    }
-
-    fn answer_command(&mut self, id: CommandId, result: Result<(), Refusal>) {
-        let Some(asked) = self.commands.remove(&id) else {
-            return;
-        };
-        match &asked.request {
-            // Another process may have written to the run: its owner decides on the command.
-            Request::Command(_) if result.is_err() && !self.may_work(asked.run) => return,
-            _ if result.is_err() => {}
-            Request::Command(input) => self.observe(&EngineEvent::Commanded {
-                run: asked.run,
-                input,
-            }),
-            Request::Report(report) => self.shared.remote.open.recorded(report),
-        }
-        let _ = asked.reply.send(Some(result));
     }
 
     fn slept(&mut self, run: RunId, wake_at: Option<Millis>) {
@@ -644,14 +656,16 @@ impl Driver {
         self.observe(&EngineEvent::Asleep { run, wake_at });
     }
 
-    /// A run does not go on here, and has not ended.
+    /// This process stops executing a run that has not ended.
     fn lost(&mut self, run: RunId, parent: Option<RunId>) {
         if let Some(interrupt) = self.evaluations.remove(&run) {
             interrupt.interrupt();
         }
         self.attempts.forget(run);
+        self.workers.at_work.forget(run);
         self.forget_remote(run);
-        self.shared.gates.give_up(run);
+        self.forget_ends(run);
+        self.shared.gates.lock().give_up(run);
         self.hear_of(run, parent);
         self.drop_commands(run);
     }
@@ -680,29 +694,10 @@ impl Driver {
             });
         }
         let gate = gate.map(|gate| (tenant, gate));
-        let began = self.shared.gates.went(run, gate.clone(), going);
+        let began = self.shared.gates.lock().went(run, gate.clone(), going);
         if let Some(gate) = gate.filter(|_| self.shared.owned.is_shared()) {
             self.went_elsewhere(run, gate, (going, began));
         }
-    }
-
-    /// Stores a checkpoint and packs the log that it stands for, off the driver's task.
-    /// One at a time for each run; the next comes soon enough.
-    fn keep_checkpoint(&self, run: RunId, head: Head, bytes: Vec<u8>) {
-        let busy = Arc::clone(&self.packing);
-        if !lock(&busy).insert(run) {
-            return;
-        }
-        let store = Arc::clone(&self.workers.store);
-        tokio::spawn(async move {
-            // Both are derived: a failure loses nothing, and a broken store is noticed by
-            // the next append.
-            let checkpoint = Checkpoint { head, bytes };
-            if store.put_checkpoint(run, checkpoint).await.is_ok() {
-                let _ = store.compact(run, head.sequence).await;
-            }
-            lock(&busy).remove(&run);
-        });
     }
 
     /// A child left this process without an end being reported: it may have ended all the same.
@@ -736,36 +731,9 @@ impl Driver {
         }
     }
 
-    /// Commands to a run that cannot go on here get no other answer.
-    fn drop_commands(&mut self, run: RunId) {
-        self.commands.retain(|_, asked| asked.run != run);
-    }
-
     fn answer_waits(&mut self, run: RunId, answer: &WaitAnswer) {
         for reply in self.waits.remove(&run).into_iter().flatten() {
             let _ = reply.send(answer.clone());
-        }
-    }
-
-    /// Tells the observer how attempts ended, now that it is durable.
-    fn tell_ends(
-        &mut self,
-        run: RunId,
-        nodes: &[(Instance, NodeStatus)],
-        failures: &[FailedAttempt],
-    ) {
-        for failed in failures {
-            self.observe(&EngineEvent::Failed { run, failed });
-        }
-        let clock = &self.workers.options.clock;
-        for attempt in self.attempts.ended(run, nodes, || clock.now()) {
-            self.observe(&EngineEvent::Ended { attempt: &attempt });
-        }
-    }
-
-    fn observe(&self, event: &EngineEvent<'_>) {
-        if let Some(observer) = &self.workers.options.observer {
-            observer.observe(event);
         }
     }
 }
@@ -780,10 +748,4 @@ fn lost_commits(run: RunId, acknowledged: Head, found: Head) -> Error {
         offset: None,
         reason: format!("the store acknowledged record {had}, and its log ends at {has} now"),
     }))
-}
-
-fn lock(packing: &Mutex<HashSet<RunId>>) -> MutexGuard<'_, HashSet<RunId>> {
-    packing
-        .lock()
-        .expect("nothing panics while it holds the list")
 }

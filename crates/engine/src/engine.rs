@@ -1,27 +1,31 @@
 //! The handle of an engine: start, wait, command, recover, stop.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::command::RunCommand;
 use windlass_core::concurrency::StartFacts;
+use windlass_core::defaults::Defaults;
 use windlass_core::event::{Actor, After, ConcurrencyKey};
 use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_orchestrator::supervisor::{Acquisition, LoadedRunFacts, acquire};
+use windlass_orchestrator::supervisor::{
+    Acquisition, GateTable, LeaseOptions, LoadedRunFacts, acquire,
+};
 use windlass_orchestrator::{AcquireMode, Shard, ShardInput};
-use windlass_store::{Bell, Error, Partition, RunRow, Wait as _, WriterId, crash};
+use windlass_store::{Bell, Error, Role, RunRow, Wait as _, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
+use crate::at_work::AttemptsAtWork;
 use crate::child_coordinator::{ChildCoordinator, PendingJobs};
 use crate::clock::Clock;
+use crate::cluster::called_here;
 use crate::command::CommandError;
 use crate::crash_isolation::IsolationLimits;
-use crate::driver::{Driver, Message, StartAnswer};
+use crate::driver::{CommandReply, Driver, Message, StartAnswer};
 use crate::engine_event::EngineEvent;
 use crate::enqueue::Enqueuer;
 use crate::evaluators::Evaluators;
@@ -37,7 +41,9 @@ use crate::shared::Shared;
 use crate::start::{Begin, NewRun, PreparedStart, StartError, Started, existing};
 use crate::values::ValueReader;
 use crate::waker::wake_all;
+use crate::watched::{RunWaiter, Watch};
 use crate::worker::Workers;
+use crate::worker_slots::WorkerSlots;
 
 /// Messages that wait for the driver: enough that a full pool of workers can report
 /// without waiting for each other.
@@ -45,9 +51,6 @@ const MESSAGE_QUEUE: usize = 8192;
 
 /// How many runs the engine acquires at once.
 const HOLD_LANES: usize = 64;
-
-/// How often a run that another process works on is looked at, in case no bell was heard.
-const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// How many runs recovery looks at together.
 const RECOVERY_PAGE: usize = 256;
@@ -64,7 +67,7 @@ pub(crate) struct Inner {
     values: ValueReader,
     options: Options,
     /// The bound on actions under way.
-    slots: Arc<Semaphore>,
+    slots: Arc<WorkerSlots>,
     evaluators: Arc<Evaluators>,
     /// What rendering and reporting an attempt needs.
     workers: Arc<Workers>,
@@ -80,6 +83,8 @@ pub(crate) struct Inner {
     enqueuer: Enqueuer,
     /// Who writes the records of runs.
     writer: WriterId,
+    /// When the engine began.
+    started: Millis,
     /// Ends what waits for deadlines of workers outside the process.
     _gone: DropGuard,
     /// Set while the engine serves.
@@ -162,7 +167,8 @@ impl Engine {
             keep_asleep_ms: options.keep_asleep_ms,
             checkpoint_bytes: options.checkpoint_bytes,
             labels: options.labels.clone(),
-            local_actions: Some(Arc::new(registry.names().map(Into::into).collect())),
+            local_actions: Some(Arc::new(called_here(&registry, &options))),
+            queues_unlabelled: options.leases.is_some(),
             worker: Arc::clone(&options.worker_name),
             limits: limits().values,
             shared_gates: options.leases.is_some(),
@@ -172,10 +178,13 @@ impl Engine {
             ..defaults
         });
         let (messages, inbox) = mpsc::channel(MESSAGE_QUEUE);
-        let slots = Arc::new(Semaphore::new(options.workers.max(1)));
+        let slots = Arc::new(WorkerSlots::new(options.workers.max(1)));
         let evaluators = Arc::new(Evaluators::new(options.evaluators));
+        let plans = Plans::new(options.plan_cache_bytes);
         let workers = Arc::new(Workers {
             store: Arc::clone(&store),
+            plans: plans.clone(),
+            at_work: AttemptsAtWork::default(),
             registry,
             values: values.clone(),
             slots: Arc::clone(&slots),
@@ -183,23 +192,26 @@ impl Engine {
             options: options.clone(),
         });
         let shutdown = CancellationToken::new();
-        let plans = Plans::new(options.plan_cache_bytes);
         let (sleepers, asleep) = mpsc::unbounded_channel();
         let busy = Arc::new(PendingJobs::default());
-        // Before anything goes on here, so that each record counts once.
+        // Before any run is executed here, so that each record counts once.
         let (gates, gates_unknown) = match options.leases {
-            Some(_) => (Gates::in_store(), None),
+            Some(_) => (GateTable::in_store(), None),
             None => match store.gates().await {
-                Ok(counts) => (Gates::new(counts), None),
-                Err(error) => (Gates::default(), Some(error)),
+                Ok(counts) => (GateTable::new(counts), None),
+                Err(error) => (GateTable::default(), Some(error)),
             },
         };
         let shared = Arc::new(Shared::new(
-            gates,
-            Owned::new(options.leases),
+            Gates::new(gates),
+            Owned::new(options.leases.map(|leases| LeaseOptions {
+                owns: leases.owns && options.roles.has(Role::Orchestrator),
+                ..leases
+            })),
             options.observer.clone(),
         ));
         let gone = CancellationToken::new();
+        let started = options.clock.now();
         let inner = Arc::new_cyclic(|engine| {
             let watching = watch_deadlines(engine.clone(), Arc::clone(&shared), gone.clone());
             tokio::spawn(watching);
@@ -230,6 +242,7 @@ impl Engine {
                 shared,
                 enqueuer: Enqueuer::start(engine, enqueue_writer),
                 writer,
+                started,
                 crash_limits: OnceLock::new(),
                 _gone: gone.drop_guard(),
                 gates_unknown,
@@ -281,6 +294,10 @@ impl Engine {
         let _ = self.inner.crash_limits.set(limits);
     }
 
+    pub(crate) fn started(&self) -> Millis {
+        self.inner.started
+    }
+
     pub(crate) fn gates_known(&self) -> Result<(), Error> {
         self.inner.gates_unknown.clone().map_or(Ok(()), Err)
     }
@@ -293,8 +310,14 @@ impl Engine {
         &self.inner.busy
     }
 
-    pub(crate) async fn stopped(&self) {
+    /// Resolves when the engine stops.
+    pub async fn stopped(&self) {
         self.inner.shutdown.cancelled().await;
+    }
+
+    /// What the configuration gives to each run where its definition says nothing.
+    pub fn defaults(&self) -> &Defaults {
+        &self.options().defaults
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -304,7 +327,7 @@ impl Engine {
     /// How many actions run now.
     pub fn running_actions(&self) -> usize {
         let workers = self.inner.options.workers.max(1);
-        workers.saturating_sub(self.inner.slots.available_permits())
+        workers.saturating_sub(self.inner.slots.free())
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -384,7 +407,7 @@ impl Engine {
         prepared.queued.defaults = self.options().defaults.some();
         if !self.shared().owned.holds(partition) {
             // Its owner begins it.
-            return self.file(run, prepared, &new.request.trigger).await;
+            return self.file(run, prepared, &new.request).await;
         }
         let PreparedStart {
             queued,
@@ -413,32 +436,9 @@ impl Engine {
                     existing: false,
                 })
             }
-            StartAnswer::Held(value) => existing(&value, &new.request.trigger),
+            StartAnswer::Held(value) => existing(&value, &new.request),
             StartAnswer::Broken(error) => Err(StartError::Store(error)),
         }
-    }
-
-    /// The partition of a new run: its parent's, or by its id.
-    async fn partition_for(&self, run: RunId, new: &NewRun) -> Result<Partition, StartError> {
-        let parent = new
-            .parent
-            .as_ref()
-            .filter(|_| self.shared().owned.is_shared());
-        let parent = match parent {
-            Some(parent) => {
-                let row = self.store().run(parent.execution_id).await;
-                row.map_err(StartError::Store)?
-            }
-            None => None,
-        };
-        let parent = parent.map(|row| row.partition);
-        Ok(self.shared().owned.place(run, parent).await)
-    }
-
-    /// The name of this engine's session: its worker's, and who writes, so that others see
-    /// whose records are those of a live process.
-    pub(crate) fn session_name(&self) -> String {
-        format!("{} {:016x}", self.options().worker_name, self.writer().0)
     }
 
     /// Announces a run that was only queued: it waits for the process that serves.
@@ -460,25 +460,28 @@ impl Engine {
         if !self.shared().owned.is_shared() {
             return self.wait_here(run).await;
         }
+        let (mut watch, waiter) = (Watch::new(run), RunWaiter::new(self.shared(), run));
         loop {
-            let changed = self.shared().owned.changed_elsewhere();
+            let changed = waiter.changed();
             let row = self.store().run(run).await?;
             let row = row.ok_or_else(|| Error::NotFound(run.to_string()))?;
             if row.status.is_final() {
                 return Ok(row.status);
             }
+            let look = watch.begin(self, waiter.is_answered()).await;
             let waiting = async {
                 if self.shared().owned.holds(row.partition) && self.is_acquired_or_asleep(run).await
                 {
                     drop(self.wait_here(run).await);
-                } else if let Some(changed) = changed {
-                    changed.await;
+                } else {
+                    std::future::pending::<()>().await;
                 }
             };
             tokio::select! {
                 () = waiting => {}
+                () = changed => {}
                 () = self.stopped() => return Ok(row.status),
-                () = tokio::time::sleep(LOOK_ELSEWHERE) => {}
+                () = tokio::time::sleep(look) => {}
             }
         }
     }
@@ -515,7 +518,7 @@ impl Engine {
         input: RunInput,
         item: Option<&str>,
     ) -> Result<(), CommandError> {
-        // An input that makes a run go on also acquires it, with everything that was open.
+        // An input that makes a run continue also acquires it, with everything that was open.
         let (mode, reopens) = match &input {
             RunInput::Command(asked) if asked.command.continues_run() => {
                 (AcquireMode::RECOVER, asked.command.reopens())
@@ -526,9 +529,14 @@ impl Engine {
             true => self.newest_once_open(run).await,
             false => None,
         };
+        // What needs no more than the run in memory finds it there, mostly.
+        let mut acquires = mode != AcquireMode::ForCommand;
         loop {
-            let acquiring = self.acquire(run, AcquireOptions::for_command(mode));
-            acquiring.await.map_err(CommandError::Load)?;
+            if acquires {
+                let acquiring = self.acquire(run, AcquireOptions::for_command(mode));
+                acquiring.await.map_err(CommandError::Load)?;
+            }
+            acquires = true;
             let asked = self.ask(|reply| Message::Command {
                 run,
                 input: input.clone(),
@@ -545,38 +553,17 @@ impl Engine {
                 None => asked.await,
             };
             match answer.ok_or(CommandError::Stopped)? {
-                Some(Ok(())) => return Ok(()),
-                Some(Err(refusal)) => return Err(self.refused(run, refusal).await),
-                // It went to sleep, or ended, in between: acquire it again.
-                None => {}
+                CommandReply::Decided(Ok(())) => return Ok(()),
+                CommandReply::Decided(Err(refusal)) => {
+                    return Err(self.refused(run, refusal).await);
+                }
+                CommandReply::Failed(error) => {
+                    return Err(CommandError::Load(LoadError::Store(error)));
+                }
+                // It is not in memory, went to sleep, or ended in between.
+                CommandReply::NotHere => {}
             }
         }
-    }
-
-    async fn has_ended(&self, run: RunId) -> bool {
-        let row = self.store().run(run).await.ok().flatten();
-        row.is_some_and(|row| row.status.is_final())
-    }
-
-    /// Whether this engine executes a run.
-    pub async fn is_acquired(&self, run: RunId) -> bool {
-        let question = |reply| Message::Holds {
-            run,
-            acquired: true,
-            reply,
-        };
-        self.ask(question).await == Some(true)
-    }
-
-    /// Whether this engine executes a run, or wakes it when its time has come.
-    pub async fn is_acquired_or_asleep(&self, run: RunId) -> bool {
-        let here = async || self.ask(|reply| Message::Has(run, reply)).await == Some(true);
-        let sleeps = async || {
-            let row = self.store().run(run).await.ok().flatten();
-            row.is_some_and(|row| row.asleep)
-        };
-        // One that wakes between the two questions is here by the third.
-        here().await || sleeps().await || here().await
     }
 
     /// Recovers one unfinished run. A run that has ended is left alone, and so is one that waits to
@@ -645,8 +632,17 @@ impl Engine {
         load_latest(&*self.inner.store, &self.inner.plans, run)
     }
 
-    /// Stops: waits for appends in flight, and leaves open attempts to the next process.
+    /// Stops: waits for appends in flight, and leaves open attempts to the next process. Among
+    /// several processes it first hands its partitions over and gives the attempts that its
+    /// workers have begun the time that [`Options::drain`] names.
     pub async fn shutdown(&self) {
+        if self.shared().owned.is_shared() {
+            let since = self.begin_leaving();
+            self.hand_over_partitions().await;
+            let within = self.options().drain.saturating_sub(since.elapsed());
+            let work = &self.shared().remote.shared;
+            work.drain(&**self.store(), within).await;
+        }
         self.shared().owned.stop().await;
         self.inner.shutdown.cancel();
         if let Some(driver) = self.inner.driver.lock().await.take() {
@@ -726,7 +722,7 @@ impl Engine {
             return Err(LoadError::Unavailable(Unavailable::Elsewhere));
         }
         if let Some(row) = row.as_ref().filter(|row| row.dead) {
-            self.shared().gates.dead_letter(row);
+            self.shared().gates.lock().dead_letter(row);
         }
         let loaded = self.load(run)?;
         let acquired = acquire_options.mode != AcquireMode::ForCommand;

@@ -77,10 +77,16 @@ pub enum EngineEvent<'a> {
     DeadLettered {
         /// The run that no process may acquire now.
         run: RunId,
+        /// Its workflow.
+        workflow: &'a str,
+        /// The version that it began with; 0 where no version was found for it.
+        version: u32,
+        /// What ties the run to the outside; its own id, if that cannot be read.
+        correlation_id: &'a str,
         /// Why it is a dead letter.
         reason: &'a str,
     },
-    /// Something stored is damaged; everything else goes on.
+    /// Something stored is damaged; everything else continues.
     Damaged {
         /// What, in words.
         what: &'a str,

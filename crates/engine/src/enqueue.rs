@@ -29,6 +29,9 @@ use crate::start_metadata_cache::{StartMetadata, StartMetadataCache};
 /// How many requests are appended together.
 const BATCH: usize = 256;
 
+/// How often a first record is sent whose answer was lost.
+const MOST_TRIES: usize = 5;
+
 /// How many may wait to be appended.
 const WAITING: usize = 4096;
 
@@ -80,6 +83,7 @@ impl Enqueuer {
             uses: Vec::new(),
             consumed: Vec::new(),
             releases: Vec::new(),
+            slots: Vec::new(),
         }
     }
 }
@@ -104,11 +108,8 @@ async fn append_all(engine: Weak<Inner>, mut requests: mpsc::Receiver<Filed>) {
         for ((answer, reply), announcement) in answers.into_iter().zip(replies).zip(announcement) {
             let (run, partition, tenant, priority) = announcement;
             if let Ok(appended) = &answer {
-                engine.shared().recorded(run, appended.head.sequence);
-                match engine.shared().owned.holds(partition) {
-                    true => engine.shared().arrived(tenant, priority),
-                    false => ring(Arc::clone(engine.store()), Bell::Partition(partition)),
-                }
+                let of = (partition, tenant, priority);
+                engine.announce(run, appended.head.sequence, of);
             }
             let _ = reply.send(answer);
         }
@@ -152,6 +153,18 @@ impl Engine {
         version: Option<u32>,
         request: StartRequest,
     ) -> Result<Started, StartError> {
+        let run = self.new_run_id();
+        self.enqueue_as(run, workflow, version, request).await
+    }
+
+    /// As [`Self::enqueue_stored`], for a run whose id the caller has.
+    pub(crate) async fn enqueue_as(
+        &self,
+        run: RunId,
+        workflow: &str,
+        version: Option<u32>,
+        request: StartRequest,
+    ) -> Result<Started, StartError> {
         if self.stop_token().is_cancelled() {
             return Err(StartError::Stopped);
         }
@@ -166,7 +179,6 @@ impl Engine {
             return Err(StartError::UnknownVariable(name.clone()));
         }
         let request = check(request, Arc::clone(&known)).await?;
-        let run = self.new_run_id();
         let vars: BTreeMap<Box<str>, &JsonText> = known
             .vars
             .iter()
@@ -199,7 +211,7 @@ impl Engine {
         let mut prepared = first.prepare(run)?;
         prepared.queued.partition = self.shared().owned.place(run, None).await.0;
         prepared.queued.defaults = self.options().defaults.some();
-        self.file(run, prepared, &request.trigger).await
+        self.file(run, prepared, &request).await
     }
 
     /// Makes the first record of a run durable, and leaves it for admission: this engine's, or
@@ -208,18 +220,14 @@ impl Engine {
         &self,
         run: RunId,
         prepared: PreparedStart,
-        trigger: &str,
+        request: &StartRequest,
     ) -> Result<Started, StartError> {
         let (tenant, workflow) = (
             prepared.queued.tenant.clone(),
             prepared.queued.workflow.clone(),
         );
         let append = self.enqueuer().append(run, prepared, self.now());
-        let (reply, answer) = oneshot::channel();
-        let filed = Filed { append, reply };
-        let sent = self.enqueuer().filed.send(filed).await;
-        sent.map_err(|_| StartError::Stopped)?;
-        match answer.await.map_err(|_| StartError::Stopped)? {
+        match self.append_first(append).await? {
             Ok(_) => {
                 self.shared().observe(&EngineEvent::Queued {
                     run,
@@ -231,7 +239,7 @@ impl Engine {
                     existing: false,
                 })
             }
-            Err(AppendError::Held { value, .. }) => existing(&value, trigger),
+            Err(AppendError::Held { value, .. }) => existing(&value, request),
             Err(AppendError::Unknown { error, .. } | AppendError::Failed(error)) => {
                 Err(StartError::Store(error))
             }
@@ -239,6 +247,61 @@ impl Engine {
                 let message = format!("there is a run {run} already");
                 Err(StartError::Store(Error::Unavailable(message)))
             }
+        }
+    }
+
+    /// Appends the first record of a run. If the store does not know whether it wrote, the run's
+    /// log tells: the run is this caller's own, so a log that has begun is the record's.
+    async fn append_first(
+        &self,
+        mut append: Append,
+    ) -> Result<Result<Appended, AppendError>, StartError> {
+        let (run, partition, tenant, priority) = announcement(&append);
+        let mut is_repeated = false;
+        for _ in 0..MOST_TRIES {
+            let (reply, answer) = oneshot::channel();
+            let filed = Filed { append, reply };
+            let sent = self.enqueuer().filed.send(filed).await;
+            sent.map_err(|_| StartError::Stopped)?;
+            let answer = answer.await.map_err(|_| StartError::Stopped)?;
+            let is_unclear = match &answer {
+                Err(AppendError::Unknown { .. }) => true,
+                // What was sent before may have become durable since, and stand in its own way.
+                Err(AppendError::Conflict(_) | AppendError::Held { .. }) => is_repeated,
+                _ => false,
+            };
+            if !is_unclear {
+                return Ok(answer);
+            }
+            let head = self.store().head(run).await.map_err(StartError::Store)?;
+            if head != Head::NONE {
+                self.announce(run, head.sequence, (partition, tenant, priority));
+                return Ok(Ok(Appended { head }));
+            }
+            match answer {
+                Err(AppendError::Unknown {
+                    append: Some(again),
+                    ..
+                }) => append = *again,
+                answer => return Ok(answer),
+            }
+            is_repeated = true;
+        }
+        let message = "the store did not say whether it wrote; ask again with the request id";
+        Err(StartError::Store(Error::Unavailable(message.to_owned())))
+    }
+
+    /// A first record is durable: admission looks at it, here or where its partition is.
+    fn announce(
+        &self,
+        run: RunId,
+        sequence: u64,
+        (partition, tenant, priority): (Partition, Option<Box<str>>, u8),
+    ) {
+        self.shared().recorded(run, sequence);
+        match self.shared().owned.holds(partition) {
+            true => self.shared().arrived(tenant, priority),
+            false => ring(Arc::clone(self.store()), Bell::Partition(partition)),
         }
     }
 

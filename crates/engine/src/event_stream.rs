@@ -6,7 +6,7 @@
 //! behind is notified, and reads the log by itself again.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use windlass_core::RunId;
 use crate::engine::{Engine, Inner};
 use crate::history::{Follow, PublicEvent};
 use crate::load::LoadError;
+use crate::watched::Watch;
 
 /// How many of the last events a follower keeps.
 const KEPT: usize = 1024;
@@ -34,10 +35,6 @@ const MOST_LINGERING: usize = 200_000;
 
 /// Of how many runs that have ended it is remembered where their events end.
 const ENDS: usize = 1024;
-
-/// How often the log of a run is looked at that is watched here, where another process may work
-/// on it.
-const LOOK_AT_SHARED: Duration = Duration::from_millis(250);
 
 /// How much of a log is read at once.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -86,6 +83,28 @@ impl RunEventStreams {
         }
     }
 
+    /// The owner of a run rang for it: it knows that the run is watched here.
+    pub(crate) fn rung(&self, run: RunId) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        if let Some(follower) = self.followers().get(&run) {
+            follower.is_answered.store(true, Ordering::Release);
+            follower.recorded.notify_one();
+        }
+    }
+
+    /// Bells may have been lost, or runs have got another owner: all followers look.
+    pub(crate) fn look(&self) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        for follower in self.followers().values() {
+            follower.is_answered.store(false, Ordering::Release);
+            follower.recorded.notify_one();
+        }
+    }
+
     fn ends(&self) -> MutexGuard<'_, HashMap<RunId, End>> {
         self.ends
             .lock()
@@ -107,6 +126,8 @@ impl RunEventStreams {
 /// Follows a run for all its readers.
 struct Follower {
     recorded: Notify,
+    /// Whether the owner of the run, another process, has rung for it.
+    is_answered: AtomicBool,
     kept: Mutex<RecentEvents>,
     /// Changes when there are new events, or when none will come any more.
     updates: watch::Sender<u64>,
@@ -179,6 +200,7 @@ impl Follower {
     fn new(position: u64) -> Self {
         Self {
             recorded: Notify::new(),
+            is_answered: AtomicBool::new(false),
             kept: Mutex::new(RecentEvents {
                 events: VecDeque::new(),
                 position,
@@ -224,6 +246,7 @@ enum FollowStep {
 
 /// Folds new records until the run has ended or has no reader.
 async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut follow: Box<Follow>) {
+    let mut watch = Watch::new(run);
     loop {
         let Some(inner) = engine.upgrade() else {
             return;
@@ -244,18 +267,24 @@ async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut fo
             engine_now.shared().event_streams.leave(run, &follower);
             return;
         }
-        let shared = engine_now.shared().owned.is_shared();
+        let look = match step {
+            FollowStep::AtEnd if engine_now.shared().owned.is_shared() => {
+                let answered = follower.is_answered.load(Ordering::Acquire);
+                Some(watch.begin(&engine_now, answered).await)
+            }
+            _ => None,
+        };
         drop(engine_now);
         let wake = async {
-            match step {
+            match (step, look) {
                 // The follower goes as fast as the fastest reader.
-                FollowStep::More => follower.has_room().await,
-                // Another process may append: it does not ring for each record.
-                _ if shared => {
+                (FollowStep::More, _) => follower.has_room().await,
+                // Another process may append, and its bell may be lost.
+                (_, Some(look)) => {
                     let recorded = follower.recorded.notified();
-                    let _ = tokio::time::timeout(LOOK_AT_SHARED, recorded).await;
+                    let _ = tokio::time::timeout(look, recorded).await;
                 }
-                _ => follower.recorded.notified().await,
+                (_, None) => follower.recorded.notified().await,
             }
         };
         tokio::select! {

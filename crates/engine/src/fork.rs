@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use windlass_core::definition::JsonText;
 use windlass_core::event::{Actor, ForkOrigin, ReusedNode};
-use windlass_core::plan::Plan;
+use windlass_core::plan::{AmbiguousName, Plan};
 use windlass_core::run::Run;
 use windlass_core::value::Stored;
 use windlass_core::{Digest, NodeStatus, RunId};
@@ -104,6 +104,8 @@ pub enum ForkError {
     Load(LoadError),
     /// The old run never had this node instance, or the new graph does not have it.
     UnknownNode(String),
+    /// A name that several nodes have.
+    AmbiguousNode(AmbiguousName),
     /// No node was named.
     NoNode,
 }
@@ -113,6 +115,7 @@ impl fmt::Display for ForkError {
         match self {
             Self::Load(error) => error.fmt(f),
             Self::UnknownNode(node) => write!(f, "the run has no node '{node}'"),
+            Self::AmbiguousNode(name) => name.fmt(f),
             Self::NoNode => f.write_str("no node is named to run again"),
         }
     }
@@ -163,18 +166,25 @@ pub fn fork(
         return Err(ForkError::NoNode);
     }
     let old = results(store, plans, ask.origin)?;
+    let ask = &by_id(ask, old.run.plan())?;
     let compensated = compensated(store, plans, &old)?;
     let Results {
         run,
         nodes,
         mut writes,
+        iterations,
         ..
     } = old;
     let mut new_run = new_run(store, &run, ask)?;
     let plan = Arc::clone(&new_run.plan);
     let again = again(&plan, ask, &compensated)?;
     for path in &ask.from {
-        let known = nodes.contains_key(path.as_str()) || run.resolve(path).is_some();
+        // The state forgets the inside of an iteration that has ended; of its nodes that have no
+        // result, the graph knows the names.
+        let has_begun = |(iteration, _): (&str, &str)| iterations.contains(iteration);
+        let known = nodes.contains_key(path.as_str())
+            || run.resolve(path).is_some()
+            || path.rsplit_once('/').is_some_and(has_begun);
         if !known {
             return Err(ForkError::UnknownNode(path.clone()));
         }
@@ -221,6 +231,19 @@ pub fn fork(
         reused,
         rest,
         compensated,
+    })
+}
+
+/// The same request with its nodes by id, where it names them otherwise.
+fn by_id(ask: &Ask, plan: &Plan) -> Result<Ask, ForkError> {
+    let path = |node: &String| match plan.named_path(node) {
+        Ok(path) => Ok(path.into_owned()),
+        Err(name) => Err(ForkError::AmbiguousNode(name)),
+    };
+    let from = ask.from.iter().map(path).collect::<Result<_, _>>()?;
+    Ok(Ask {
+        from,
+        ..ask.clone()
     })
 }
 

@@ -13,7 +13,7 @@ use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 use windlass_store::{Error, RunFilter, RunRow, TenantFilter};
 
 use crate::Backend;
-use crate::driver::Message;
+use crate::driver::{CommandReply, Message};
 use crate::engine::Engine;
 use crate::limits::limits;
 use crate::load::LoadError;
@@ -33,7 +33,7 @@ pub struct Healing {
     pub ready: Vec<Box<str>>,
     /// What people should decide on.
     pub warnings: Vec<HealingWarning>,
-    /// Whether nothing could go on with it: the run would pause.
+    /// Whether the run could make no progress with it, and would pause.
     pub is_stuck: bool,
 }
 
@@ -143,7 +143,8 @@ impl Engine {
                 if self.is_acquired(run).await {
                     let command = command.clone();
                     let answer = self.ask(|reply| Message::command(run, command, reply));
-                    healed += usize::from(matches!(answer.await, Some(Some(Ok(())))));
+                    healed +=
+                        usize::from(matches!(answer.await, Some(CommandReply::Decided(Ok(())))));
                 } else if row.asleep && self.wake(run).await.is_ok() {
                     let now = self.store().run(run).await?;
                     healed += usize::from(now.is_some_and(|now| now.version == version));

@@ -89,7 +89,7 @@ pub(crate) async fn recover_interrupted_runs(engine: Weak<Inner>) {
 }
 
 impl Engine {
-    /// Reads a run again that another process wrote to, and goes on from there.
+    /// Reads a run again that another process wrote to, and continues from there.
     pub(crate) async fn reload(&self, run: RunId) {
         let acquire_options = AcquireOptions::recover(AcquireMode::Recover(After::Stop));
         let reloaded = self

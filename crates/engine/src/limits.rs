@@ -13,6 +13,8 @@ pub struct Limits {
     pub definition: definition::DefinitionLimits,
     /// Bytes of a value from outside: a trigger, a signal, a result given by hand.
     pub payload_bytes: usize,
+    /// Bytes of a file that an attempt stores beside its output.
+    pub blob_bytes: u64,
     /// Subschemas that a JSON Schema may expand to for one value.
     pub schema: u64,
     /// Of what runs make.
@@ -24,6 +26,7 @@ impl Default for Limits {
         Self {
             definition: definition::DefinitionLimits::DEFAULT,
             payload_bytes: 10 * 1024 * 1024,
+            blob_bytes: 256 * 1024 * 1024,
             schema: 10_000,
             values: ValueLimits::DEFAULT,
         }

@@ -138,8 +138,8 @@ fn from_checkpoint(
     let Some(first) = store.read(id, 1, 1).wait()?.into_iter().next() else {
         return Ok(None);
     };
-    let first = codec::decode(&first.bytes)
-        .map_err(|error| unreadable(id, first.sequence, error.to_string()))?;
+    let first =
+        codec::decode(&first.bytes).map_err(|error| undecodable(id, first.sequence, &error))?;
     let (Some(Event::Queued(queued)), Some(snapshot)) =
         (first.events.first(), Snapshot::read(state))
     else {
@@ -179,8 +179,8 @@ fn fold(
         }
         for record in page {
             let fault = |reason: String| unreadable(id, record.sequence, reason);
-            let transition =
-                codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
+            let transition = codec::decode(&record.bytes)
+                .map_err(|error| undecodable(id, record.sequence, &error))?;
             visit(run.as_ref(), &transition);
             let state = match &mut run {
                 Some(state) => state,
@@ -295,6 +295,17 @@ fn plan_of(
     plans
         .plan(digest, &row.text)
         .map_err(|error| LoadError::Definition(error.to_string()))
+}
+
+/// A record that cannot be decoded: a newer program wrote it, or it is damaged.
+fn undecodable(run: RunId, sequence: u64, error: &codec::DecodeError) -> LoadError {
+    match error.is_newer() {
+        true => {
+            let text = format!("record {sequence} of run {run}: {error}");
+            LoadError::Store(Error::TooNew(text))
+        }
+        false => unreadable(run, sequence, error.to_string()),
+    }
 }
 
 pub(crate) fn unreadable(run: RunId, sequence: u64, reason: String) -> LoadError {

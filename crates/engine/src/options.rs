@@ -1,14 +1,17 @@
 //! How an engine behaves.
 
+use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::defaults::Defaults;
+use windlass_core::run::Dispatch;
 use windlass_orchestrator::Labels;
 use windlass_orchestrator::supervisor::LeaseOptions;
-use windlass_store::Pending;
+use windlass_store::{Pending, Projections, Roles};
 
+use crate::action::{RetryStrategies, SharedState};
 use crate::clock::{Clock, SystemClock};
 use crate::engine_event::EngineEvent;
 
@@ -28,6 +31,9 @@ pub struct Options {
     /// How long a node waits whose action neither this engine has nor any worker has declared,
     /// before it fails.
     pub unknown_action_wait: Duration,
+    /// The workflows that this engine was opened with, where it was: a node of another published
+    /// workflow whose action it does not have is left to an engine that has it, and does not fail.
+    pub own_workflows: Option<Arc<BTreeSet<Box<str>>>>,
     /// For how many milliseconds after its last heartbeat a worker outside the process keeps a
     /// task.
     pub work_lease_ms: u64,
@@ -40,9 +46,16 @@ pub struct Options {
     /// Whether the observer makes spans of attempts. If so, actions pass on the span of their
     /// attempt; otherwise they pass on the trace context of the request that started the run.
     pub traces: bool,
+    /// What this process does, where several share the store.
+    pub roles: Roles,
+    /// How long a process that stops waits for attempts that it pulled from the queue.
+    pub drain: Duration,
     /// How leases are held, where several processes share the store; none for an engine that
     /// has its store to itself.
     pub leases: Option<LeaseOptions>,
+    /// The tables that are written behind the log, where the store has some; an engine that
+    /// serves takes its turn in writing them, and starts the runs that SQL asks for.
+    pub projections: Option<Arc<dyn Projections>>,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
     /// Values read again soon are kept in memory up to this many bytes.
@@ -53,6 +66,10 @@ pub struct Options {
     pub keep_asleep_ms: u64,
     /// A log that has grown by this many bytes gets a checkpoint.
     pub checkpoint_bytes: usize,
+    /// What the application shares with its actions.
+    pub state: SharedState,
+    /// Retry strategies of the application's own.
+    pub strategies: RetryStrategies,
 }
 
 impl Default for Options {
@@ -64,18 +81,33 @@ impl Default for Options {
             defaults: Defaults::default(),
             labels: Labels::default(),
             unknown_action_wait: Duration::ZERO,
+            own_workflows: None,
             work_lease_ms: 9_000,
             worker_name: format!("local-{}", std::process::id()).into(),
             secrets: Arc::new(NoSecrets),
             observer: None,
             traces: false,
+            roles: Roles::ALL,
+            drain: Duration::ZERO,
             leases: None,
+            projections: None,
             clock: Arc::new(SystemClock),
             value_cache_bytes: 4 * 1024 * 1024,
             keep_asleep_ms: 1000,
             checkpoint_bytes: 1024 * 1024,
             plan_cache_bytes: 256 * 1024 * 1024,
+            state: SharedState::default(),
+            strategies: RetryStrategies::default(),
         }
+    }
+}
+
+impl Options {
+    /// Whether an attempt with an unknown action is left to another engine. A graph of a run's own
+    /// belongs to no engine.
+    pub(crate) fn leaves_alone(&self, dispatch: &Dispatch) -> bool {
+        let own = self.own_workflows.as_ref();
+        dispatch.version != 0 && own.is_some_and(|own| !own.contains(&*dispatch.workflow))
     }
 }
 

@@ -12,8 +12,14 @@ use windlass_store::{Error, RunRow};
 
 use crate::engine::{Engine, Inner};
 
+/// The lease of the process that applies retention.
+const LEASE: &str = "retention";
+
 /// How often retention runs.
 const EVERY: Duration = Duration::from_secs(3600);
+
+/// How often a process that is not the scheduler looks whether it is.
+const STAND_BY: Duration = Duration::from_secs(60);
 
 /// How many runs are looked at together, at first and at most: those that cannot go yet
 /// stand before those that can.
@@ -51,11 +57,19 @@ pub(crate) async fn retain_always(engine: Weak<Inner>, retain: Retain) {
         let engine = Engine::of(inner);
         let stop = engine.stop_token();
         // What cannot be deleted now is tried again in an hour.
-        let _ = engine.forget_old(&retain).await;
+        let lease = engine.take_lease(LEASE).await;
+        let wait = match lease {
+            Ok(Some(_)) => {
+                let _ = engine.forget_old(&retain).await;
+                EVERY
+            }
+            // Another process does it; or this one does not know yet.
+            Ok(None) | Err(_) => STAND_BY,
+        };
         drop(engine);
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::engine_event::EngineEvent;
 use crate::load::{LoadError, load_run};
 use crate::plans::Plans;
 
-/// How often a run that goes on meanwhile is looked at again.
+/// How often a run whose log grows meanwhile is looked at again.
 const LOOKS: usize = 20;
 
 /// How many schedules are looked at together.
@@ -112,7 +112,7 @@ impl Engine {
         }
     }
 
-    /// Repairs the rows that admission came upon, in the background, and lets their runs go on.
+    /// Repairs the rows that admission came upon, in the background, and lets their runs begin.
     pub(crate) fn repair_beside(&self) {
         let damaged_rows = self.store().damaged_rows();
         if damaged_rows.is_empty() {

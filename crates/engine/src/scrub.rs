@@ -1,6 +1,9 @@
 //! Removes secrets from what is recorded: from texts, and from JSON, of which everything else
 //! stays byte for byte.
 
+use aho_corasick::AhoCorasick;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -155,8 +158,8 @@ impl Needles {
                 ascii(&escaped(&once)),
                 escaped(&once),
                 once,
-                base64(secret.as_bytes(), b"+/"),
-                base64(secret.as_bytes(), b"-_"),
+                STANDARD_NO_PAD.encode(secret),
+                URL_SAFE_NO_PAD.encode(secret),
             ];
             needles.extend(forms);
             for (kept, lower) in KEPT.iter().flat_map(|kept| [(kept, false), (kept, true)]) {
@@ -166,9 +169,8 @@ impl Needles {
             }
             needles.extend(within_base64(secret));
             if secret.len() >= LEAST_IN_HEX {
-                let hex = |digit: fn(u8) -> String| secret.bytes().map(digit).collect::<String>();
-                needles.push(hex(|byte| format!("{byte:02x}")));
-                needles.push(hex(|byte| format!("{byte:02X}")));
+                needles.push(hex::encode(secret));
+                needles.push(hex::encode_upper(secret));
             }
         }
         // The longest first: a part of one form must not hide the rest of another.
@@ -187,6 +189,42 @@ impl Needles {
         let parts = text.split(REDACTED);
         let clean = parts.map(|part| without(part, &self.0));
         clean.collect::<Vec<_>>().join(REDACTED)
+    }
+}
+
+/// Finds secrets in bytes that come one after the other, in any form that is redacted. Short
+/// ones are not looked for: they stand in any large file by chance.
+pub(crate) struct SecretFinder {
+    needles: AhoCorasick,
+    longest: usize,
+    /// The end of what came before: a secret may begin there.
+    tail: Vec<u8>,
+}
+
+impl SecretFinder {
+    /// Nothing if there is nothing to look for.
+    pub(crate) fn new(secrets: &[String]) -> Option<Self> {
+        let Needles(needles) = Needles::new(secrets).long();
+        Some(Self {
+            longest: needles.first()?.len(),
+            needles: AhoCorasick::new(&needles).ok()?,
+            tail: Vec::new(),
+        })
+    }
+
+    /// Whether a secret ends in these bytes.
+    pub(crate) fn find(&mut self, bytes: &[u8]) -> bool {
+        let keep = self.longest - 1;
+        self.tail.extend_from_slice(&bytes[..bytes.len().min(keep)]);
+        let found = self.needles.is_match(&self.tail) || self.needles.is_match(bytes);
+        match bytes.len().checked_sub(keep) {
+            Some(start) => {
+                self.tail.clear();
+                self.tail.extend_from_slice(&bytes[start..]);
+            }
+            None => drop(self.tail.drain(..self.tail.len().saturating_sub(keep))),
+        }
+        found
     }
 }
 
@@ -271,35 +309,13 @@ fn within_base64(secret: &str) -> Vec<String> {
         // A letter has six bits, a byte eight: the first letter without a bit of what comes
         // before, and the last without one of what follows.
         let (first, last) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
-        for alphabet in [b"+/", b"-_"] {
-            let letters = base64(&bytes, alphabet);
+        for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+            let letters = alphabet.encode(&bytes);
             forms.extend(letters.get(first..last).map(str::to_owned));
         }
     }
     forms.retain(|form| form.len() >= LEAST_IN_BASE64);
     forms
-}
-
-/// RFC 4648, without padding, which may be there or not; the alphabets differ in two.
-fn base64(text: &[u8], last: &[u8; 2]) -> String {
-    let letter = |index: u32| match index {
-        0..26 => char::from(b'A' + index as u8),
-        26..52 => char::from(b'a' + (index - 26) as u8),
-        52..62 => char::from(b'0' + (index - 52) as u8),
-        62 => char::from(last[0]),
-        _ => char::from(last[1]),
-    };
-    let mut written = String::with_capacity(text.len() * 4 / 3 + 4);
-    for group in text.chunks(3) {
-        let mut bits = 0;
-        for at in 0..3 {
-            bits = bits << 8 | u32::from(group.get(at).copied().unwrap_or(0));
-        }
-        for at in 0..=group.len() as u32 {
-            written.push(letter(bits >> (18 - 6 * at) & 63));
-        }
-    }
-    written
 }
 
 #[cfg(test)]
@@ -309,6 +325,23 @@ mod tests {
     fn clean(text: &str, secrets: &[&str]) -> String {
         let secrets: Vec<String> = secrets.iter().map(|&it| it.to_owned()).collect();
         scrub(text, &secrets)
+    }
+
+    #[test]
+    fn a_secret_is_found_wherever_the_bytes_are_cut() {
+        let secrets = ["hunter22-hunter22".to_owned(), "abc".to_owned()];
+        let text = b"some bytes abc \xff before hunter22-hunter22 and after";
+        for size in 1..text.len() {
+            let mut finder = SecretFinder::new(&secrets).expect("something to find");
+            let found = text.chunks(size).any(|part| finder.find(part));
+            assert!(found, "in parts of {size}");
+        }
+        for other in [&b"hunter22-hunter2"[..], b"abc abc", b""] {
+            let mut finder = SecretFinder::new(&secrets).expect("something to find");
+            assert!(!other.chunks(3).any(|part| finder.find(part)));
+        }
+        assert!(SecretFinder::new(&["abc".to_owned()]).is_none());
+        assert!(SecretFinder::new(&[]).is_none());
     }
 
     #[test]
@@ -370,8 +403,8 @@ mod tests {
             for user in ["", "u", "me", "bob", "user@example"] {
                 for after in ["", "\n", "!!", "and more"] {
                     let whole = format!("{user}:{secret}{after}");
-                    for alphabet in [b"+/", b"-_"] {
-                        let written = base64(whole.as_bytes(), alphabet);
+                    for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+                        let written = alphabet.encode(&whole);
                         let text = format!("\"Basic {written}==\"");
                         let cleaned = clean(&text, &[secret]);
                         assert!(cleaned.contains(REDACTED), "{whole}: {cleaned}");
@@ -432,19 +465,5 @@ mod tests {
             r#"["[redacted]", 15432, 54320, "[redacted]", 5432.5]"#
         );
         assert_eq!(clean("5432", &["5432"]), r#""[redacted]""#);
-    }
-
-    #[test]
-    fn base64_is_that_of_rfc_4648() {
-        for (text, expected) in [
-            ("f", "Zg"),
-            ("fo", "Zm8"),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg"),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(text.as_bytes(), b"+/"), expected);
-        }
-        assert_eq!(base64("\u{3ff}>>?".as_bytes(), b"-_"), "z78-Pj8");
     }
 }

@@ -54,6 +54,10 @@ impl Secrecy {
         secret.map(|(name, _)| name.clone()).collect()
     }
 
+    pub(crate) fn secrets(&self) -> &[String] {
+        self.0.as_ref().map_or(&[], |both| &both.secrets)
+    }
+
     pub(crate) fn reveals(&self, text: &str) -> bool {
         let secrets = self.0.as_ref().map(|both| both.secrets.as_slice());
         secrets.is_some_and(|secrets| scrub_text(text, secrets) != text)

@@ -7,15 +7,18 @@ use std::sync::atomic::Ordering;
 use futures_util::stream::{self, StreamExt as _};
 use windlass_core::RunStatus;
 use windlass_orchestrator::supervisor::CrashPolicy;
-use windlass_store::{Error, Partition, Partitions, RunRow};
+use windlass_store::{Error, Partition, Partitions, Role, RunRow};
 
 use crate::admission::admit;
+use crate::cluster::keep_house;
 use crate::crash_isolation::{Closed, IsolationLimits, Suspect};
 use crate::driver::Message;
 use crate::engine::{Engine, Recovery};
 use crate::interrupted::recover_interrupted_runs;
 use crate::load::{LoadError, Unavailable};
 use crate::ownership::own_always;
+use crate::projector::project_always;
+use crate::remote::{wake_always, watch_queue, work_always};
 use crate::retention::{Retain, retain_always};
 use crate::schedule::fire_always;
 
@@ -103,19 +106,38 @@ impl Engine {
         self.set_crash_limits(limits);
         let most = options.max_active_runs.max(1);
         self.shared().max_active.store(most, Ordering::Release);
-        let mut suspects = self.open_session(limits).await?;
-        self.suspend(&suspects, limits);
-        let partitions = self.shared().owned.partitions();
-        let recovery = self.recover_begun(&partitions, &mut suspects).await?;
-        self.has_recovered();
-        drop(closed);
-        self.isolate(suspects, limits);
+        let roles = self.options().roles;
         let engine = Arc::downgrade(self.inner());
-        tokio::spawn(retain_always(engine.clone(), options.retention));
-        tokio::spawn(fire_always(engine.clone(), self.now()));
-        tokio::spawn(recover_interrupted_runs(engine.clone()));
-        tokio::spawn(own_always(engine.clone()));
-        tokio::spawn(admit(engine, options.max_active_runs));
+        let mut recovery = Recovery::default();
+        if roles.has(Role::Orchestrator) {
+            let mut suspects = self.open_session(limits).await?;
+            self.suspend(&suspects, limits);
+            let partitions = self.shared().owned.partitions();
+            recovery = self.recover_begun(&partitions, &mut suspects).await?;
+            self.has_recovered();
+            drop(closed);
+            self.isolate(suspects, limits);
+            tokio::spawn(recover_interrupted_runs(engine.clone()));
+            tokio::spawn(admit(engine.clone(), options.max_active_runs));
+            if self.shared().owned.is_shared() {
+                tokio::spawn(watch_queue(engine.clone()));
+            }
+        }
+        if roles.has(Role::Scheduler) {
+            tokio::spawn(retain_always(engine.clone(), options.retention));
+            tokio::spawn(fire_always(engine.clone(), self.now()));
+            tokio::spawn(project_always(engine.clone()));
+            if self.shared().owned.is_shared() {
+                tokio::spawn(keep_house(engine.clone()));
+            }
+        }
+        if self.serves_pollers() {
+            tokio::spawn(wake_always(engine.clone()));
+        }
+        if self.shared().owned.is_shared() && roles.has(Role::Worker) {
+            tokio::spawn(work_always(engine.clone()));
+        }
+        tokio::spawn(own_always(engine));
         Ok(recovery)
     }
 
@@ -157,21 +179,76 @@ impl Engine {
     /// those that wait to begin or sleep when their turn or time comes. Then it decides on what
     /// was offered to them.
     pub(crate) async fn recover_partition(&self, partition: Partition) {
+        let walks = &self.shared().recovery_walks;
+        if walks.begins(partition) {
+            self.walk_again(partition).await;
+        }
+    }
+
+    async fn walk_partition(&self, partition: Partition) {
         let only = Partitions::Only(BTreeSet::from([partition]));
+        self.walk_runs(&only).await;
+        self.consume_inbox(partition).await;
+    }
+
+    async fn walk_runs(&self, only: &Partitions) {
         let mut suspects = Vec::new();
         // What cannot be read now is looked for again soon.
-        let _ = self.recover_begun(&only, &mut suspects).await;
+        let _ = self.recover_begun(only, &mut suspects).await;
         if let Some(limits) = self.crash_limits() {
             self.isolate(suspects, limits);
         }
         self.shared().look_at_all();
         self.tell(Message::LookAtSleepers).await;
         // What cannot be compared now is looked at again soon.
-        let _ = self.audit_places(partition).await;
-        self.consume_inbox(partition).await;
+        let _ = self.audit_places(only).await;
+        let _ = self.audit_slots(only).await;
+        self.tell(Message::LookAtPools).await;
+    }
+
+    /// Searches partitions for work that no wake-up announced: all of them in one walk, after
+    /// one question if there is nothing.
+    pub(crate) async fn sweep(&self, partitions: BTreeSet<Partition>) {
+        let only = Partitions::Only(partitions.clone());
+        // What cannot be asked now is asked again soon.
+        if !matches!(self.store().has_work(&only).await, Ok(true)) {
+            return;
+        }
+        let walks = &self.shared().recovery_walks;
+        let walked: BTreeSet<Partition> = partitions
+            .into_iter()
+            .filter(|it| walks.begins(*it))
+            .collect();
+        let only = Partitions::Only(walked.clone());
+        self.walk_runs(&only).await;
+        let offered = self.store().offered(&only, None, 1).await;
+        let has_offers = offered.is_ok_and(|offered| !offered.is_empty());
+        for partition in walked {
+            if has_offers {
+                self.consume_inbox(partition).await;
+            }
+            if walks.goes_again(partition) {
+                // It was taken meanwhile, or something was lost: that is a walk of its own.
+                self.walk_again(partition).await;
+            }
+        }
+    }
+
+    async fn walk_again(&self, partition: Partition) {
+        let walks = &self.shared().recovery_walks;
+        loop {
+            self.walk_partition(partition).await;
+            if !walks.goes_again(partition) {
+                return;
+            }
+        }
     }
 
     async fn recover_one(&self, row: RunRow) -> Result<RecoveryResult, Error> {
+        if self.shared().owned.is_shared() && self.is_acquired(row.run).await {
+            // A search of a partition asks the store for nothing that is at hand.
+            return Ok(RecoveryResult::Recovered(row));
+        }
         let Err(error) = self.recover(row.run).await else {
             return Ok(RecoveryResult::Recovered(row));
         };

@@ -16,8 +16,10 @@ use crate::inbox::InboxWalks;
 use crate::interrupted::Interrupted;
 use crate::options::Observer;
 use crate::ownership::Owned;
+use crate::projector::Projecting;
 use crate::remote::Remote;
 use crate::row_repair::ReportedDamage;
+use crate::watched::{RunWaiters, WatchedRuns};
 
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;
@@ -32,9 +34,17 @@ pub(crate) struct Shared {
     pub(crate) place_audit: tokio::sync::Mutex<()>,
     /// What this engine works on.
     pub(crate) owned: Owned,
+    /// Since when it leaves the cluster.
+    pub(crate) leaving: std::sync::OnceLock<tokio::time::Instant>,
     pub(crate) event_streams: RunEventStreams,
+    /// The runs that clients of other processes watch.
+    pub(crate) watched: WatchedRuns,
+    /// Callers that wait here for the end of a run, where several processes share the store.
+    pub(crate) waiters: RunWaiters,
     /// Which inboxes are being looked at.
     pub(crate) inbox_walks: InboxWalks,
+    /// Which partitions are being recovered or searched.
+    pub(crate) recovery_walks: InboxWalks,
     /// Work for workers outside this process.
     pub(crate) remote: Remote,
     /// Which runs may crash the process.
@@ -64,6 +74,10 @@ pub(crate) struct Shared {
     pub(crate) bell: Notify,
     /// Rings when schedules have changed.
     pub(crate) schedules: Notify,
+    /// Rings when a job over many runs waits for a process.
+    pub(crate) jobs: Notify,
+    /// What the projector hears of, and how far it is behind.
+    pub(crate) projecting: Projecting,
     /// Tenants that have something new that waits, with its highest priority.
     arrivals: Mutex<HashMap<Tenant, u8>>,
     /// How many records became durable; callers that show lists read them again when it
@@ -77,9 +91,13 @@ impl Shared {
             gates,
             place_audit: tokio::sync::Mutex::default(),
             owned,
+            leaving: std::sync::OnceLock::new(),
             look_at_all: AtomicBool::new(false),
             event_streams: RunEventStreams::default(),
+            watched: WatchedRuns::default(),
+            waiters: RunWaiters::default(),
             inbox_walks: InboxWalks::default(),
+            recovery_walks: InboxWalks::default(),
             remote: Remote::default(),
             isolation: CrashIsolation::default(),
             interrupted: Interrupted::default(),
@@ -95,6 +113,8 @@ impl Shared {
             serving: AtomicBool::new(false),
             bell: Notify::new(),
             schedules: Notify::new(),
+            jobs: Notify::new(),
+            projecting: Projecting::default(),
             arrivals: Mutex::default(),
             changes: watch::Sender::new(0),
         }
@@ -159,7 +179,16 @@ impl Shared {
             self.changes.send_modify(|count| *count += 1);
         }
         self.event_streams.recorded(run);
+        self.watched.recorded(run);
+        self.projecting.recorded();
         self.observe(&EngineEvent::Recorded { run, sequence });
+    }
+
+    /// Bells may have been lost, or runs have got another owner: what is watched here is looked
+    /// at.
+    pub(crate) fn look_at_watched(&self) {
+        self.event_streams.look();
+        self.waiters.look();
     }
 
     /// Changes whenever a record has become durable.

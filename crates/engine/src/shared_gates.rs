@@ -3,15 +3,16 @@
 //! a partition mends what a crash left in between. An engine that has its store to itself
 //! counts in memory (`gates.rs`) and asks nothing of this.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::RunId;
-use windlass_orchestrator::supervisor::{PlaceAudit, audit_place};
-use windlass_store::{Backend, Bell, Error, GatePlace, Partition, Partitions, RunRow, TakePlace};
+use windlass_orchestrator::supervisor::{
+    AcquireResult, PlaceAudit, RoomHint, audit_place, in_any_case, place_of, within_limit,
+};
+use windlass_store::{
+    Backend, Bell, Error, GatePlace, HeldPlace, Partitions, RunRow, TakePlace, TenantGate,
+};
 
 use crate::engine::Engine;
-use crate::gates::{AcquireResult, Freed};
 use crate::ownership::ring;
 use crate::shared::Shared;
 
@@ -25,71 +26,106 @@ impl Engine {
     /// The store failed: the run waits.
     pub(crate) async fn pass(&self, row: &RunRow) -> Result<AcquireResult, Error> {
         let shared = self.shared();
-        let Some(place) = place_of(row).filter(|_| shared.owned.is_shared()) else {
-            return Ok(shared.gates.acquire(row));
+        let Some(place) = within_limit(row).filter(|_| shared.owned.is_shared()) else {
+            return Ok(shared.gates.lock().acquire(row));
         };
         // The audit must not take a run that is about to begin for one that is not.
         let _alone = shared.place_audit.lock().await;
-        let passage = shared.gates.acquire(row);
+        let passage = shared.gates.lock().acquire(row);
         if passage != AcquireResult::Free {
             return Ok(passage);
         }
-        let limit = Some(row.limit.max(1));
-        let taken = self.store().take_places(vec![TakePlace { place, limit }]);
+        let taken = self.store().take_places(vec![place]);
         match taken.await {
-            Ok(taken) if taken == [true] => Ok(AcquireResult::Free),
+            Ok(taken) if matches!(taken[..], [Some(_)]) => Ok(AcquireResult::Free),
             taken => {
-                shared.gates.withdraw(row.run);
+                shared.gates.lock().withdraw(row.run);
                 taken.map(|_| AcquireResult::Full)
             }
         }
     }
 
     /// Compares the places of a partition's runs with the runs themselves.
-    pub(crate) async fn audit_places(&self, partition: Partition) -> Result<(), Error> {
-        let only = Partitions::Only(BTreeSet::from([partition]));
-        let mut held = BTreeSet::new();
+    pub(crate) async fn audit_places(&self, only: &Partitions) -> Result<(), Error> {
         let mut last: Option<GatePlace> = None;
         loop {
-            let page = self.store().places(&only, last.as_ref(), PAGE).await?;
+            let page = self.store().places(only, last.as_ref(), PAGE).await?;
             let is_full = page.len() == PAGE;
-            last = page.last().cloned().or(last);
+            last = page.last().map(|it| it.place.clone()).or(last);
             for place in page {
-                held.insert(place.run);
                 self.audit_place(place).await?;
             }
             if !is_full {
                 break;
             }
         }
-        self.take_missing(&only, &held).await
+        self.take_missing(only).await
     }
 
-    async fn audit_place(&self, place: GatePlace) -> Result<(), Error> {
+    async fn audit_place(&self, held: HeldPlace) -> Result<(), Error> {
         let shared = self.shared();
-        let _alone = shared.place_audit.lock().await;
-        let is_beginning = shared.gates.is_beginning(place.run);
+        let place = &held.place;
+        let alone = shared.place_audit.lock().await;
+        let is_beginning = shared.gates.lock().is_beginning(place.run);
         let row = self.store().run(place.run).await?;
-        if audit_place(row.as_ref(), true, is_beginning) == PlaceAudit::Free {
-            let gate = (row.and_then(|row| row.tenant), place.gate.clone());
-            self.store().give_places(vec![place]).await?;
-            tell_first_waiter(Arc::clone(self.store()), Arc::clone(shared), gate).await?;
+        match (audit_place(row.as_ref(), true, is_beginning), row) {
+            (PlaceAudit::Free, row) => {
+                let gate = (row.and_then(|row| row.tenant), place.gate.clone());
+                self.store().give_places(vec![held]).await?;
+                tell_first_waiter(Arc::clone(self.store()), Arc::clone(shared), gate).await?;
+            }
+            (PlaceAudit::Begin, Some(row)) => {
+                drop(alone);
+                self.begin_with_place(row).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Frees the place of a run that was to begin, and is over: it stood in line from before.
+    pub(crate) async fn free_if_over(&self, row: &RunRow) -> Result<(), Error> {
+        let Some(place) = place_of(row).filter(|_| self.shared().owned.is_shared()) else {
+            return Ok(());
+        };
+        match self.store().run(row.run).await? {
+            Some(row) if row.status.is_final() => {
+                // If the run is opened again meanwhile, its place is taken once more, and stays.
+                let taken = self.store().take_places(vec![in_any_case(place.clone())]);
+                match taken.await?[..] {
+                    [Some(takes)] => self.audit_place(HeldPlace { place, takes }).await,
+                    _ => Ok(()),
+                }
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Begins a run that has its place. While suspects are acquired alone, and where it is one
+    /// itself, it waits for the next look.
+    async fn begin_with_place(&self, row: RunRow) -> Result<(), Error> {
+        let isolation = &self.shared().isolation;
+        if isolation.is_closed() || isolation.suspended(row.run).is_some() {
+            return Ok(());
+        }
+        if self.pass(&row).await? == AcquireResult::Free {
+            self.begin_beside(row);
         }
         Ok(())
     }
 
     /// Takes places for active runs that have none.
-    async fn take_missing(&self, only: &Partitions, held: &BTreeSet<RunId>) -> Result<(), Error> {
+    async fn take_missing(&self, only: &Partitions) -> Result<(), Error> {
         let mut after = None;
         loop {
-            let page = self.store().begun(only, after, PAGE).await?;
+            let page = self.store().without_place(only, after, PAGE).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
             after = Some(last.run);
             let missing = page.iter().filter(|&row| {
-                let is_beginning = self.shared().gates.is_beginning(row.run);
-                audit_place(Some(row), held.contains(&row.run), is_beginning) == PlaceAudit::Take
+                let is_beginning = self.shared().gates.lock().is_beginning(row.run);
+                audit_place(Some(row), false, is_beginning) == PlaceAudit::Take
             });
             let missing: Vec<TakePlace> = missing.filter_map(place_of).map(in_any_case).collect();
             if !missing.is_empty() {
@@ -99,19 +135,6 @@ impl Engine {
     }
 }
 
-fn place_of(row: &RunRow) -> Option<GatePlace> {
-    let gate = row.gate.clone()?;
-    Some(GatePlace {
-        gate,
-        run: row.run,
-        partition: row.partition,
-    })
-}
-
-fn in_any_case(place: GatePlace) -> TakePlace {
-    TakePlace { place, limit: None }
-}
-
 /// A run has begun that waited for no gate: it counts all the same. One that is lost here is
 /// mended by its owner.
 pub(crate) fn count_begun(store: Arc<dyn Backend>, place: GatePlace) {
@@ -119,7 +142,7 @@ pub(crate) fn count_begun(store: Arc<dyn Backend>, place: GatePlace) {
 }
 
 /// A run has left its gate, with the append that ended it.
-pub(crate) fn left_gate(store: Arc<dyn Backend>, shared: Arc<Shared>, gate: Freed) {
+pub(crate) fn left_gate(store: Arc<dyn Backend>, shared: Arc<Shared>, gate: TenantGate) {
     tokio::spawn(async move { tell_first_waiter(store, shared, gate).await });
 }
 
@@ -128,16 +151,14 @@ pub(crate) fn left_gate(store: Arc<dyn Backend>, shared: Arc<Shared>, gate: Free
 async fn tell_first_waiter(
     store: Arc<dyn Backend>,
     shared: Arc<Shared>,
-    gate: Freed,
+    gate: TenantGate,
 ) -> Result<(), Error> {
     let waiting = store.parked(&Partitions::All, &gate.1, 1).await?;
-    match waiting.first() {
-        Some(row) if !shared.owned.holds(row.partition) => {
-            ring(store, Bell::Partition(row.partition));
-        }
-        // None may be parked yet and have found the gate full: this process looks at its own.
-        Some(_) | None => {
-            shared.gates.has_left(gate);
+    let first = waiting.first().map(|row| row.partition);
+    match RoomHint::of(first, |it| shared.owned.holds(it)) {
+        RoomHint::Ring(partition) => ring(store, Bell::Partition(partition)),
+        RoomHint::Here => {
+            shared.gates.lock().has_left(gate);
             shared.bell.notify_one();
         }
     }

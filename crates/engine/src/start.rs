@@ -33,6 +33,9 @@ pub struct StartRequest {
     pub trigger: String,
     /// Unique per tenant and workflow; a second request returns the first run.
     pub request_id: Option<Box<str>>,
+    /// What the request asks for beside its trigger, where that is not a workflow alone: a
+    /// request id stands for one trigger and one of these.
+    pub asked: Option<Digest>,
     /// What ties the run to the outside.
     pub correlation_id: Option<Box<str>>,
     /// From 0 to 9; higher begins first.
@@ -52,6 +55,7 @@ impl Default for StartRequest {
             tenant: None,
             trigger: "{}".to_owned(),
             request_id: None,
+            asked: None,
             correlation_id: None,
             priority: 5,
             labels: BTreeMap::new(),
@@ -197,7 +201,7 @@ impl FirstRecord<'_> {
         let claims = request.request_id.as_deref().map(|request_id| Claim {
             namespace: REQUEST_CLAIM,
             key: request_key(request.tenant.as_deref(), self.workflow, request_id),
-            value: format!("{run} {}", meaning(&request.trigger)).into_bytes(),
+            value: claim_value(run, request),
         });
         let queued = Queued {
             rules: RULES,
@@ -238,12 +242,16 @@ pub(crate) fn well_formed(traceparent: Option<&str>) -> Option<Box<str>> {
     Some(parent.to_string().into())
 }
 
-/// A digest of what a trigger says: the same for triggers that are equal as values.
-pub(crate) fn meaning(trigger: &str) -> Digest {
-    match canonical(trigger) {
+/// A digest of what a request asks for: the same for triggers that are equal as values.
+fn meaning(request: &StartRequest) -> Digest {
+    let trigger = match canonical(&request.trigger) {
         Ok(text) => Digest::of(text.as_bytes()),
         // Such a trigger is refused before its digest is used.
-        Err(_) => Digest::of(trigger.as_bytes()),
+        Err(_) => Digest::of(request.trigger.as_bytes()),
+    };
+    match request.asked {
+        Some(asked) => Digest::of(format!("{asked} {trigger}").as_bytes()),
+        None => trigger,
     }
 }
 
@@ -259,7 +267,7 @@ pub struct Started {
 /// Why a run was not started.
 #[derive(Clone, Debug)]
 pub enum StartError {
-    /// The same request id was used with another trigger.
+    /// The same request id was used with another trigger, or for another fork or graph.
     RequestIdReused {
         /// The run that holds it.
         run: RunId,
@@ -319,7 +327,8 @@ impl fmt::Display for StartError {
         match self {
             Self::RequestIdReused { run } => write!(
                 f,
-                "the request id was used with another trigger, by run {run}; use another id"
+                "the request id was used for something else, by run {run}: with another trigger, or \
+                 for another fork or graph; use another id"
             ),
             Self::TriggerInvalid(problems) => {
                 f.write_str("the trigger does not fit the triggerSchema")?;
@@ -422,9 +431,17 @@ impl From<PayloadError> for StartError {
     }
 }
 
-/// The run that holds a request id, if it was asked for with the same trigger.
-pub(crate) fn existing(claim: &[u8], trigger: &str) -> Result<Started, StartError> {
-    let digest = meaning(trigger).to_string();
+/// What stands for the digest of the trigger in a claim that SQL has made.
+const UNCHECKED_TRIGGER: &str = "*";
+
+/// The value of the claim on a request id.
+pub(crate) fn claim_value(run: RunId, request: &StartRequest) -> Vec<u8> {
+    format!("{run} {}", meaning(request)).into_bytes()
+}
+
+/// The run that holds a request id, if it was asked for in the same way.
+pub(crate) fn existing(claim: &[u8], request: &StartRequest) -> Result<Started, StartError> {
+    let digest = meaning(request).to_string();
     let unreadable = || {
         StartError::Store(windlass_store::Error::Unavailable(
             "the claim on the request id is unreadable".into(),
@@ -433,7 +450,8 @@ pub(crate) fn existing(claim: &[u8], trigger: &str) -> Result<Started, StartErro
     let text = std::str::from_utf8(claim).map_err(|_| unreadable())?;
     let (run, first) = text.split_once(' ').ok_or_else(unreadable)?;
     let run: RunId = run.parse().map_err(|_| unreadable())?;
-    if first == digest {
+    // The run was asked for by SQL, and its trigger is not checked yet.
+    if first == digest || first == UNCHECKED_TRIGGER {
         Ok(Started {
             run,
             existing: true,

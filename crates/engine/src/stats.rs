@@ -40,10 +40,12 @@ impl Engine {
     /// The queue cannot be counted.
     pub async fn stats(&self) -> Result<EngineStats, Error> {
         let shared = self.shared();
+        // No lock is held while the queue is counted.
+        let beginning = shared.gates.lock().beginning();
         Ok(EngineStats {
             held: shared.held.load(Ordering::Acquire),
             actions: shared.actions.load(Ordering::Acquire),
-            beginning: shared.gates.beginning(),
+            beginning,
             queued: self.store().depth(MOST_COUNTED).await?,
             begun: shared.begun.load(Ordering::Relaxed),
             ended: shared.ended.load(Ordering::Relaxed),

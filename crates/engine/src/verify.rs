@@ -11,10 +11,10 @@ use windlass_core::definition::Join;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event, SetByHand};
 use windlass_core::routing::EdgeState;
 use windlass_core::run::{Change, Instance, Run};
-use windlass_core::value::Stored;
+use windlass_core::value::{Stored, StoredFile};
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::row;
-use windlass_store::{RunRow, Wait as _};
+use windlass_store::{Partition, RunRow, Wait as _};
 
 use self::origin::{End, Ends};
 use crate::Backend;
@@ -96,7 +96,7 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
     }
     let found = store.run(run.id()).wait()?;
     if store.head(run.id()).wait()? != loaded.head {
-        // The run went on meanwhile: its row belongs to a later state than this one.
+        // The run made progress meanwhile: its row belongs to a later state than this one.
         return Ok(None);
     }
     match found {
@@ -115,6 +115,17 @@ fn expected(run: &Run, found: &RunRow) -> RunRow {
         dead: found.dead,
         // A row from before lists had messages has none.
         error_message: found.error_message.as_ref().and(row.error_message),
+        // The same goes for codes of root causes and for origins.
+        cause_codes: match found.cause_codes.is_empty() {
+            true => Vec::new(),
+            false => row.cause_codes,
+        },
+        origin: found.origin.and(row.origin),
+        // A row that came over HTTP does not say it.
+        partition: match found.partition {
+            Partition(0) => found.partition,
+            _ => row.partition,
+        },
         ..row
     }
 }
@@ -207,7 +218,28 @@ impl Check<'_> {
                 return misfit(place, &ended.node, format!("attempt {attempt}: {reason}"));
             }
         }
+        for file in &ended.files {
+            if !self.file(file)? {
+                let reason = "a blob that it stored does not have the digest that the record gives";
+                return misfit(place, &ended.node, format!("attempt {attempt}: {reason}"));
+            }
+        }
         Ok(())
+    }
+
+    /// Compares a file with its digest, part by part.
+    fn file(&mut self, file: &StoredFile) -> Result<bool, Stop> {
+        let (mut whole, mut size) = (Digest::of_parts(), 0);
+        for part in &file.parts {
+            let found = self.store.blob(&part.digest()).wait();
+            let Some(bytes) = found.map_err(LoadError::Store)? else {
+                return Ok(false);
+            };
+            whole.add(&bytes);
+            size += bytes.len() as u64;
+        }
+        self.verified.values += 1;
+        Ok(whole.take() == file.digest && size == file.size)
     }
 
     fn attempt(

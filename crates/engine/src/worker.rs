@@ -6,24 +6,26 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Dispatch, Failure, Interrupt, Outcome, Report};
 use windlass_core::trace::SpanId;
 use windlass_core::value::Payload;
-use windlass_store::{Blob, Error, crash};
+use windlass_store::{Blob, Error, Role, crash};
 
 use crate::Backend;
-use crate::action::{ActionError, Called, Concealed, Context, Registry};
+use crate::action::{ActionError, Called, Context, Registry, RunReader, SharedWithAction};
+use crate::at_work::AttemptsAtWork;
 use crate::evaluators::{Evaluators, Turn};
+use crate::frozen_at::frozen_at;
 use crate::limits::limits;
 use crate::names::{check_resources, with_valid_code};
 use crate::options::Options;
+use crate::plans::Plans;
 use crate::render::{Effort, Rendered, Secrets, prepare, render};
 use crate::scrub::{scrub, scrub_text};
 use crate::secrecy::Secrecy;
-use crate::start::FROZEN_AT;
 use crate::values::ValueReader;
+use crate::worker_slots::{WorkerSlot, WorkerSlots};
 
 /// Values over this size are stored before they are reported, so that one does not
 /// hold up the commit of everything else.
@@ -39,19 +41,41 @@ pub(crate) struct Workers {
     pub(crate) values: ValueReader,
     pub(crate) options: Options,
     /// The bound on actions under way.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) slots: Arc<WorkerSlots>,
     /// Where parameters are rendered that take long.
     pub(crate) evaluators: Arc<Evaluators>,
+    pub(crate) plans: Plans,
+    /// The attempts that have begun here and whose end is not durable.
+    pub(crate) at_work: AttemptsAtWork,
 }
 
 impl Workers {
     /// Runs one attempt to its end. Its time covers rendering and the call.
     pub(crate) async fn run(&self, dispatch: &Arc<Dispatch>, stop: CancellationToken) -> Report {
-        let Some(mut slot) = self.slot(&stop).await else {
+        let time = Duration::from_millis(dispatch.timeout_ms);
+        self.run_within(dispatch, time, stop).await
+    }
+
+    /// Whether this process calls the action of an attempt itself.
+    pub(crate) fn runs_here(&self, dispatch: &Dispatch) -> bool {
+        let options = &self.options;
+        let is_able = options.labels.lacking(&dispatch.requires).is_none();
+        let works = options.roles.has(Role::Worker) && is_able;
+        works && self.registry.contains(&dispatch.action)
+    }
+
+    /// The same for an attempt of whose time some has passed.
+    pub(crate) async fn run_within(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        mut time: Duration,
+        stop: CancellationToken,
+    ) -> Report {
+        let Some(mut slot) = self.slot(dispatch.priority, &stop).await else {
             return self.stopped();
         };
         let started = self.options.clock.now();
-        let mut time = Duration::from_millis(dispatch.timeout_ms);
+        self.at_work.begin(dispatch, started);
         let secrets = prepare(dispatch, &self.values, &*self.options.secrets).await;
         let at_once = render(dispatch, &self.values, &secrets, Effort::AtOnce);
         let rendered = match at_once {
@@ -66,7 +90,7 @@ impl Workers {
                     () = stop.cancelled() => return self.stopped(),
                 };
                 time = time.saturating_sub(begun.elapsed());
-                match self.slot(&stop).await {
+                match self.slot(dispatch.priority, &stop).await {
                     Some(again) => slot = again,
                     None => return self.stopped(),
                 }
@@ -83,13 +107,17 @@ impl Workers {
             }
         };
         crash::point("before-action");
-        let concealed = Concealed::default();
-        let called = self
-            .call(dispatch, &rendered, time, (stop.clone(), concealed.clone()))
+        let shared = SharedWithAction::default();
+        let mut called = self
+            .call(dispatch, &rendered, time, (stop.clone(), shared.clone()))
             .await;
         crash::point("after-action");
         drop(slot);
-        let secrets = [rendered.secrets.as_slice(), &concealed.texts()].concat();
+        if let Err(error) = &mut called {
+            self.options.strategies.apply(dispatch, error);
+        }
+        let called = shared.reported.added_to(called);
+        let secrets = [rendered.secrets.as_slice(), &shared.concealed.texts()].concat();
         let mut report = self.conclude(called, &secrets);
         report.started = started;
         report.parameters = rendered.recorded;
@@ -119,10 +147,10 @@ impl Workers {
     }
 
     /// A place among the actions under way; none if the attempt is asked to stop first.
-    async fn slot(&self, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
+    async fn slot(&self, priority: u8, stop: &CancellationToken) -> Option<WorkerSlot<'_>> {
         tokio::select! {
             biased;
-            slot = self.slots.acquire() => slot.ok(),
+            slot = self.slots.acquire(priority) => Some(slot),
             () = stop.cancelled() => None,
         }
     }
@@ -150,13 +178,7 @@ impl Workers {
                 let message = "rendering the parameters panicked";
                 Err(Failure::permanent("PARAMETERS_INVALID", message))
             }
-            Err(_) => {
-                let error = timed_out(timeout_ms);
-                Err(Failure {
-                    retriable: error.retriable,
-                    ..Failure::permanent(&error.code, error.message)
-                })
-            }
+            Err(_) => Err(timeout_failure(timeout_ms)),
         }
     }
 
@@ -165,7 +187,7 @@ impl Workers {
         dispatch: &Dispatch,
         rendered: &Rendered,
         time: Duration,
-        (stop, concealed): (CancellationToken, Concealed),
+        (stop, shared): (CancellationToken, SharedWithAction),
     ) -> Result<Called, ActionError> {
         let context = Context {
             run: dispatch.run,
@@ -181,7 +203,10 @@ impl Workers {
             store: Arc::clone(&self.store),
             secrecy: Secrecy::of(rendered),
             secrets: Arc::clone(&self.options.secrets),
-            concealed,
+            concealed: shared.concealed,
+            reported: shared.reported,
+            state: self.options.state.clone(),
+            reader: RunReader::new(&self.plans, &self.values),
         };
         let Some(call) = self
             .registry
@@ -218,8 +243,14 @@ impl Workers {
     /// versions, so the message says what else the user can do.
     pub(crate) async fn unknown_action(&self, dispatch: &Dispatch) -> ActionError {
         let action = &dispatch.action;
-        let row = self.store.run(dispatch.run).await.ok().flatten();
-        let frozen_at = row.and_then(|row| row.labels.get(FROZEN_AT).cloned());
+        if let Some(remedy) = self.registry.remedy(action) {
+            let message = format!("the action '{action}' is switched off here; {remedy}");
+            return ActionError::failed("UNKNOWN_ACTION", message);
+        }
+        let (store, plans, run) = (Arc::clone(&self.store), self.plans.clone(), dispatch.run);
+        let read = tokio::task::spawn_blocking(move || frozen_at(&*store, &plans, run));
+        let frozen_at = read.await.ok().and_then(Result::ok).flatten();
+        let frozen_at = frozen_at.map(|(_, at)| at);
         let message = match frozen_at {
             None => {
                 format!("there is no action '{action}'; `windlass actions` lists those there are")
@@ -227,8 +258,8 @@ impl Workers {
             Some(at) => format!(
                 "there is no action '{action}' any more: the graph was frozen into the run at {at} \
                  and never changes; bring the action back and reattempt the node, give its result \
-                 by hand (`set-result`, `skip`), or `export` the graph, change it and `import` it \
-                 while the run is paused"
+                 by hand (`set-result`, `skip`), or `export` the graph, change it, `import` it once \
+                 the run is paused or has failed, and reattempt the node"
             ),
         };
         ActionError::failed("UNKNOWN_ACTION", message)
@@ -267,10 +298,12 @@ impl Workers {
                 Report {
                     meta,
                     resources,
+                    files: called.files,
                     ..self.report(outcome)
                 }
             }
             Err(error) if error.stopped => self.stopped(),
+            Err(error) if error.skipped => self.report(Outcome::Skipped),
             Err(error) => {
                 let error = with_valid_code(error);
                 let details = error.details.and_then(clean_raw);
@@ -280,6 +313,7 @@ impl Workers {
                     retriable: error.retriable,
                     details,
                     retry_after_ms: error.retry_after_ms,
+                    retry_delay_ms: error.retry_delay_ms,
                 }))
             }
         }
@@ -341,6 +375,7 @@ impl Workers {
             parameters: None,
             meta: None,
             resources: Vec::new(),
+            files: Vec::new(),
             lease: None,
         }
     }
@@ -349,4 +384,13 @@ impl Workers {
 pub(crate) fn timed_out(timeout_ms: u64) -> ActionError {
     let message = format!("the attempt did not end within {timeout_ms} ms");
     ActionError::retriable("TIMEOUT", message)
+}
+
+/// The same, as it is recorded.
+pub(crate) fn timeout_failure(timeout_ms: u64) -> Failure {
+    let error = timed_out(timeout_ms);
+    Failure {
+        retriable: error.retriable,
+        ..Failure::permanent(&error.code, error.message)
+    }
 }

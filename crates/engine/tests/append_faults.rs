@@ -1,12 +1,10 @@
 //! Appends with unclear answers: the run goes on without a restart and does nothing twice, or it is
 //! dead-lettered if the store has lost commits.
 
-mod serve_world;
-
-use serve_world::World;
+use crate::serve_world::World;
 use windlass_core::event::Event;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::Serving;
+use windlass_engine::{Serving, StartRequest};
 use windlass_orchestrator::codec;
 use windlass_store::{
     AppendFault, DeadLetters as _, Log as _, MemoryStore, Queries as _, Wait as _,
@@ -72,6 +70,39 @@ async fn a_record_that_becomes_durable_after_the_question_is_recognized() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_whose_answer_was_lost_is_resolved_and_made_once() {
+    use AppendFault::{AnswerLost, NotWritten, WrittenLate};
+    for faults in [
+        &[AnswerLost][..],
+        &[NotWritten, NotWritten],
+        &[WrittenLate],
+        &[NotWritten, AnswerLost],
+    ] {
+        let mut world = World::new(100);
+        world.publish(None, CHAIN).await;
+        world.store.fail_appends(faults.iter().copied());
+        // It panics if the start is not accepted.
+        let run = world.enqueue(None, "{}").await;
+        assert_eq!(world.store.faults_left(), 0, "all of them were met");
+        let serving = Serving::default();
+        world.engine.serve(serving).await.expect("serves");
+        assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
+        let queued = |event: &&Event| matches!(event, Event::Queued(_));
+        let events = events(&world.store, run);
+        assert_eq!(events.iter().filter(queued).count(), 1, "{events:?}");
+    }
+    // A store that never says is not asked for ever.
+    let world = World::new(100);
+    world.publish(None, CHAIN).await;
+    world.store.fail_appends([NotWritten; 9]);
+    let request = StartRequest {
+        trigger: "{}".to_owned(),
+        ..StartRequest::default()
+    };
+    assert!(world.engine.enqueue("w", None, request).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_another_process_wrote_to_is_read_again() {
     let (mut world, run) = begun(&[AppendFault::Overtaken]).await;
     let waiting = world.engine.wait(run).await;
@@ -121,4 +152,35 @@ async fn a_run_whose_acknowledged_records_are_gone_is_set_aside_and_not_read_aga
     );
     assert_eq!(world.store.head(run).wait().expect("a store"), before);
     assert_eq!(world.store.faults_left(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_actions_of_a_run_that_cannot_be_written_are_stopped() {
+    const TWO: &str = r#"{"id":"w","nodes":[
+        {"id":"a","actionType":"test.work","parameters":{"key":"a"}},
+        {"id":"b","actionType":"test.work","parameters":{"key":"b"}}]}"#;
+    let mut world = World::new(0);
+    world.publish(None, TWO).await;
+    let serving = Serving::default();
+    world.engine.serve(serving).await.expect("serves");
+    let run = world.enqueue(None, "{}").await;
+    while world.floor.begun() < 2 {
+        tokio::task::yield_now().await;
+    }
+    world.store.fail_appends([AppendFault::Refused]);
+    // One of them ends, and its end cannot be recorded.
+    world.floor.permits.add_permits(1);
+    while world.floor.begun() < 4 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(world.store.faults_left(), 0);
+    for node in ["a", "b"] {
+        assert_eq!(
+            world.floor.most(node),
+            1,
+            "{node} is not done twice at once"
+        );
+    }
+    world.floor.permits.add_permits(2);
+    assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
 }

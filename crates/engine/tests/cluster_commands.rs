@@ -10,7 +10,7 @@ use windlass_core::event::{Actor, Event};
 use windlass_core::run::Refusal;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{CommandAnswer, CommandError, Engine, StartRequest};
-use windlass_store::{MemoryStore, Partitions};
+use windlass_store::{MemoryStore, Offer, Partitions};
 use windlass_test_support::cluster::{Word, World};
 
 /// A node that ends as a test says, then one that waits for a signal.
@@ -327,4 +327,29 @@ async fn every_command_is_carried_out_once_while_processes_come_and_go() {
         world.ended(run).await;
         assert_eq!(status(&world, run).await, RunStatus::Succeeded);
     }
+}
+
+#[tokio::test]
+async fn a_full_inbox_takes_no_further_command() {
+    let world = world().await;
+    world.join().await;
+    world.join().await;
+    let (run, owner, other) = run_of_another(&world).await;
+    let row = owner.store().run(run).await.expect("a store");
+    let partition = row.expect("a row").partition;
+    // Of a kind that no owner of this version takes.
+    let offers = (0..10_000).map(|number| Offer {
+        run,
+        partition,
+        key: format!("later/{number}").into(),
+        bytes: Vec::new(),
+    });
+    let offered = owner.store().offer(offers.collect()).await;
+    offered.expect("they wait");
+    let refused = other.command(run, signal("one-more")).await;
+    let refused = refused.expect_err("there is no room").to_string();
+    assert!(refused.contains("10000 items wait"), "{refused}");
+    // The owner's own commands need no inbox.
+    let cancelled = send(&owner, run, RunCommand::Cancel { compensate: false }).await;
+    cancelled.expect("it is carried out");
 }

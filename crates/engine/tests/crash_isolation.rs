@@ -1,10 +1,8 @@
 //! Runs that cannot be read or crash the process: they are dead-lettered, and the others go on.
 
-mod serve_world;
-
 use std::collections::BTreeMap;
 
-use serve_world::{Floor, GATED, PLAIN, World};
+use crate::serve_world::{Floor, GATED, PLAIN, World};
 use tokio::runtime::{Builder, Runtime};
 use windlass_core::event::Actor;
 use windlass_core::{Millis, RunId, RunStatus};
@@ -348,6 +346,7 @@ async fn damaged(store: &MemoryStore, like: RunId, status: RunStatus, record: Ve
         uses: Vec::new(),
         consumed: Vec::new(),
         releases: Vec::new(),
+        slots: Vec::new(),
     };
     store.append(vec![append]).await.remove(0).expect("stored");
     run

@@ -1,10 +1,8 @@
 //! Events as they come, for readers that come and go, are fast and slow.
 
-mod serve_world;
-
 use std::ops::ControlFlow;
 
-use serve_world::{PLAIN, World};
+use crate::serve_world::{PLAIN, World};
 use windlass_core::command::RunCommand;
 use windlass_core::event::Actor;
 use windlass_core::{RunId, RunStatus};

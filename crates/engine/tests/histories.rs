@@ -2,6 +2,7 @@
 //! the same log gives the same events at the same positions for ever. What an event says of
 //! itself may grow, and nothing that it said may change or go.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -35,6 +36,30 @@ fn recorded_histories_give_their_recorded_public_events() {
         }
         assert_eq!(recorded.len(), derived.len(), "{}.events", history.name);
     }
+}
+
+/// A kind of event that is new needs a recorded history, by which later versions are held to its
+/// stored form.
+#[test]
+fn every_kind_of_event_is_in_a_recorded_history() {
+    let unknown = serde_json::from_str::<Event>(r#"{"?":{}}"#);
+    let known = unknown.expect_err("there is no such event").to_string();
+    // It names all that there are, in backquotes after the unknown one.
+    let known: BTreeSet<&str> = known.split('`').skip(3).step_by(2).collect();
+    assert!(known.contains("Queued") && known.contains("Finished"));
+    let mut recorded: BTreeSet<String> = BTreeSet::new();
+    for history in file::all() {
+        for record in &history.records {
+            let transition = codec::decode(&record.bytes()).expect("a stored record");
+            recorded.extend(transition.events.iter().map(|event| {
+                let value = serde_json::to_value(event).expect("JSON");
+                let kinds = value.as_object().and_then(|it| it.keys().next().cloned());
+                kinds.expect("an event has its kind")
+            }));
+        }
+    }
+    let missing: Vec<_> = known.iter().filter(|it| !recorded.contains(**it)).collect();
+    assert!(missing.is_empty(), "no recorded history has {missing:?}");
 }
 
 #[test]
@@ -129,6 +154,7 @@ fn stored(history: &RecordedHistory) -> MemoryStore {
             uses: Vec::new(),
             consumed: Vec::new(),
             releases: Vec::new(),
+            slots: Vec::new(),
         };
         let answer = block_on(store.append(vec![append])).pop();
         head = answer.expect("an answer").expect("appended").head;

@@ -1,8 +1,6 @@
 //! Retention: which runs are deleted, and which never are.
 
-mod serve_world;
-
-use serve_world::{PLAIN, World};
+use crate::serve_world::{PLAIN, World};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Clock as _, Retain, Serving, StartRequest, SystemClock};
 use windlass_store::{Queries as _, RunFilter, Wait as _};

@@ -1,7 +1,5 @@
 //! History, views and the ancestry check on runs that an engine made in memory.
 
-mod forged_log;
-
 use serde_json::Value;
 use windlass_core::RunStatus;
 use windlass_core::command::RunCommand;
@@ -9,7 +7,7 @@ use windlass_core::event::Actor;
 use windlass_engine::verify::verify;
 use windlass_engine::view;
 
-use forged_log::forge;
+use crate::forged_log::forge;
 use windlass_test_support::in_memory::World;
 
 const FAILING: &str = r#"{"id":"failing","nodes":[

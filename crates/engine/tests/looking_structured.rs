@@ -1,7 +1,5 @@
 //! Looking at runs with loops, waits, child runs, undoing and changing graphs.
 
-mod forged_log;
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,7 +10,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::verify::verify;
 use windlass_engine::view::{self, Nodes, Options};
 
-use forged_log::forge;
+use crate::forged_log::forge;
 use windlass_test_support::in_memory::World;
 
 /// Two items, each with two nodes; and a loop inside a loop.
@@ -435,6 +433,7 @@ async fn results_by_hand_and_reused_ones_are_marked() {
         ancestry: node(id)["ancestryHash"]
             .as_str()
             .and_then(|hash| hash.parse().ok()),
+        files: Vec::new(),
         taken: None,
     };
     let mut request = world.publish(text).await;

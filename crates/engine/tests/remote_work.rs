@@ -14,7 +14,7 @@ use windlass_engine::{
     Backend, Clock, Declaration, Engine, Options, Poll, Serving, StartRequest, SystemClock,
     TaskOutcome, WorkError, WorkerTask,
 };
-use windlass_store::{Catalogue as _, KeyValue as _, MemoryStore, NewDefinition};
+use windlass_store::{Catalogue as _, KeyValue as _, MemoryStore, NewDefinition, WorkQueue as _};
 
 const DAY: i64 = 24 * 3_600_000;
 
@@ -170,6 +170,29 @@ async fn an_answer_holds_as_much_as_fits_and_at_least_one_task() {
             RunStatus::Succeeded
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_behind_others_that_cannot_be_handed_out_is_handed_out() {
+    let world = World::new().await;
+    world.publish(PLAIN).await;
+    for _ in 0..5 {
+        world.start("\"text\"".to_owned()).await;
+    }
+    let good = world.start("7".to_owned()).await;
+    let waiting = async || {
+        let kinds = world.store.queue_depth(10).await.expect("kinds");
+        kinds.iter().map(|kind| kind.waiting).sum::<u64>()
+    };
+    while waiting().await < 6 {
+        tokio::task::yield_now().await;
+    }
+    let schema = serde_json::json!({ "properties": { "given": { "type": "integer" } } });
+    let mut asked = poll("w", &["py.act"], 0);
+    asked.actions[0].parameters = Some(to_raw_value(&schema).expect("a schema"));
+    let tasks = world.poll(asked).await.expect("an answer");
+    let runs: Vec<RunId> = tasks.iter().map(|task| task.dispatch.run).collect();
+    assert_eq!(runs, [good], "the one slot is for a task that can be done");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,6 @@
 //! Schedules: runs start at their time and not before, once for each time, also after a crash
 //! and across daylight-saving changes. Time is tokio's, which stands still and jumps.
 
-#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,13 +1,11 @@
 //! Runs that are asked for, wait, and begin: in turn, by priority, and never more at a
 //! gate than it lets through.
 
-mod serve_world;
-
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use serve_world::{Floor, GATED, PLAIN, World};
+use crate::serve_world::{Floor, GATED, PLAIN, World};
 use tokio::runtime::Builder;
 use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::event::Actor;

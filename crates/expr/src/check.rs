@@ -14,7 +14,7 @@ use crate::ast::{
 use crate::functions::{self, Methods};
 use crate::limits::ExpressionLimits;
 use crate::problem::{LIMIT, NOT_ALLOWED, Problem, UNKNOWN_METHOD};
-use crate::scope::{Mention, Reference, Scope};
+use crate::scope::{Field, Mention, Reference, Scope};
 
 /// The references of one expression or of all expressions of a template, each once.
 #[derive(Debug, Default)]
@@ -23,6 +23,38 @@ pub(crate) struct References {
     /// Where each first occurs.
     pub(crate) offsets: Vec<usize>,
     slots: HashMap<Reference, usize>,
+    /// The fields of plain values that are read by name, if only these are asked for.
+    pub(crate) fields: Option<Vec<Field>>,
+}
+
+/// The most fields that are gathered of one source.
+const FIELDS: usize = 64;
+
+impl References {
+    /// Gathers the fields that are read, too.
+    pub(crate) fn with_fields() -> Self {
+        Self {
+            fields: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
+    /// Notes that a field of the value in a slot is read.
+    fn note_field(&mut self, slot: usize, key: &str, start: usize, end: usize) {
+        let (Some(fields), Some(Reference::Value(value))) = (&mut self.fields, self.list.get(slot))
+        else {
+            return;
+        };
+        if fields.len() < FIELDS {
+            fields.push(Field {
+                pointer: String::new(),
+                value: value.clone(),
+                key: key.into(),
+                start,
+                end,
+            });
+        }
+    }
 }
 
 impl References {

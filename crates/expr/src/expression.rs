@@ -7,7 +7,10 @@ use crate::check::{References, check};
 use crate::eval::Evaluator;
 use crate::limits::Budget;
 use crate::parser;
-use crate::{Document, Error, ExpressionLimits, Mention, Meter, Problem, Reference, Scope, Value};
+use crate::problem::SYNTAX;
+use crate::{
+    Document, Error, ExpressionLimits, Field, Mention, Meter, Problem, Reference, Scope, Value,
+};
 
 /// A compiled expression: immutable, shareable between threads and cheap to clone.
 #[derive(Clone, Debug)]
@@ -31,7 +34,8 @@ impl Expression {
         scope: &Scope,
         limits: &ExpressionLimits,
     ) -> Result<Self, Vec<Problem>> {
-        let mut root = parser::parse(source, limits).map_err(|problem| vec![problem])?;
+        let mut root = parser::parse(source, limits)
+            .map_err(|problem| vec![in_braces(source).unwrap_or(problem)])?;
         let mut references = References::default();
         let locals = check(&mut root, scope, limits, &mut references)?;
         let inner = Inner {
@@ -58,6 +62,16 @@ impl Expression {
             let _ = check(&mut root, scope, limits, &mut references);
         }
         references.into_mentions("").collect()
+    }
+
+    /// The fields of plain values that a source reads by name, as far as it can be read.
+    pub fn fields(source: &str, scope: &Scope, limits: &ExpressionLimits) -> Vec<Field> {
+        let mut references = References::with_fields();
+        if let Ok(mut root) = parser::parse(source, limits) {
+            // Compiling has already reported the problems.
+            let _ = check(&mut root, scope, limits, &mut references);
+        }
+        references.fields.unwrap_or_default()
     }
 
     /// The text this was compiled from.
@@ -100,3 +114,21 @@ impl Expression {
         result.map_err(|error| *error.at(0))
     }
 }
+
+/// The problem with an expression that is written as a template, `{{ a > 1 }}`: nothing that
+/// begins so can be read.
+fn in_braces(source: &str) -> Option<Problem> {
+    let start = source.len() - source.trim_start().len();
+    let inside = source[start..].strip_prefix("{{")?;
+    let message = "this is an expression already: it takes no `{{ }}`";
+    let problem = Problem::new(SYNTAX, message, start, start + 2);
+    let plain = inside.trim().strip_suffix("}}").map(str::trim);
+    let plain = plain.filter(|plain| plain.len() <= REMEDY_BYTES && !plain.contains("{{"));
+    Some(match plain {
+        Some(plain) => problem.remedy(format!("write `{plain}`")),
+        None => problem.remedy("write it without the braces"),
+    })
+}
+
+/// Longer expressions are not repeated in a remedy.
+const REMEDY_BYTES: usize = 120;

@@ -53,7 +53,7 @@ pub use expression::Expression;
 pub use limits::ExpressionLimits;
 pub use meter::{Interrupt, Meter};
 pub use problem::{Error, Problem, TemplateProblem};
-pub use scope::{Mention, Reference, Scope};
+pub use scope::{Field, Mention, Reference, Scope};
 pub use template::Template;
 pub use value::Value;
 

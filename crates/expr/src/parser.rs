@@ -45,6 +45,20 @@ pub(crate) fn parse_template(
     start: usize,
     limits: &ExpressionLimits,
 ) -> Parsed<(Node, usize)> {
+    let parsed = template_at(text, start, limits);
+    match parsed {
+        // What follows is then read as if it belonged to the expression.
+        Err(_) if !text[start..].contains("}}") => Err(unclosed(start)),
+        parsed => parsed,
+    }
+}
+
+fn unclosed(start: usize) -> Problem {
+    Problem::new(SYNTAX, "this `{{` is not closed by `}}`", start - 2, start)
+        .remedy("close it with `}}`, or write `{{ '{{' }}` for the braces themselves")
+}
+
+fn template_at(text: &str, start: usize, limits: &ExpressionLimits) -> Parsed<(Node, usize)> {
     let first = text.len() - text[start..].trim_start_matches(is_space).len();
     let mut parser = Parser::new(Lexer::new(text, first, limits.source_bytes), limits)?;
     let node = parser.expression()?;
@@ -53,12 +67,7 @@ pub(crate) fn parse_template(
         return Ok((node, parser.lexer.position() + 1));
     }
     if parser.token == Token::End {
-        return Err(Problem::new(
-            SYNTAX,
-            "this `{{` is not closed by `}}`",
-            start - 2,
-            start,
-        ));
+        return Err(unclosed(start));
     }
     Err(parser.unexpected())
 }

@@ -34,6 +34,8 @@ pub struct Problem {
     pub end: usize,
     /// The nearest name that exists, when there is one.
     pub suggestion: Option<String>,
+    /// What to write instead, where that is known and is more than another name.
+    pub remedy: Option<String>,
 }
 
 impl fmt::Display for Problem {
@@ -131,7 +133,14 @@ impl Problem {
             start,
             end,
             suggestion: None,
+            remedy: None,
         }
+    }
+
+    /// Says what to write instead.
+    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
     }
 
     /// Adds the candidate nearest to `name`, if it is near enough for a typing error.

@@ -77,6 +77,21 @@ pub enum Reference {
     },
 }
 
+/// Where a source reads a field of a plain value by its name: `vars.region`, `vars['region']`.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// The pointer from a template to the string; empty for a bare expression.
+    pub pointer: String,
+    /// The plain root name.
+    pub value: Box<str>,
+    /// The field.
+    pub key: Box<str>,
+    /// First byte of the field in the source or decoded string.
+    pub start: usize,
+    /// One past its last byte.
+    pub end: usize,
+}
+
 /// Where a source refers to something.
 #[derive(Clone, Debug)]
 pub struct Mention {

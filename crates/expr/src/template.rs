@@ -15,8 +15,8 @@ use crate::parser;
 use crate::problem::{Fallible, SYNTAX, TEMPLATE_UNDEFINED, failure};
 use crate::text::Text;
 use crate::{
-    Document, Error, ExpressionLimits, Mention, Meter, Problem, Reference, Scope, TemplateProblem,
-    Value,
+    Document, Error, ExpressionLimits, Field, Mention, Meter, Problem, Reference, Scope,
+    TemplateProblem, Value,
 };
 
 /// A JSON document whose strings may hold `{{ expression }}`s. Object keys are not templates.
@@ -113,9 +113,42 @@ impl Template {
         compiler.mentions.unwrap_or_default()
     }
 
+    /// The fields of plain values that the document's expressions read by name, as far as they
+    /// can be read.
+    pub fn fields(json: &str, scope: &Scope, limits: &ExpressionLimits) -> Vec<Field> {
+        let mut compiler = Compiler::new(json, scope, limits);
+        compiler.fields = Some(Vec::new());
+        // Compiling has already reported the problems.
+        let _ = compiler.document();
+        compiler.fields.unwrap_or_default()
+    }
+
     /// Whether the document holds no expression at all.
     pub fn is_constant(&self) -> bool {
         self.inner.holes.is_empty()
+    }
+
+    /// The document that it was made of, up to white space around expressions: compiled again
+    /// in a scope with the same names, it is the same template.
+    pub fn source(&self) -> String {
+        let mut source = String::new();
+        for hole in &self.inner.holes {
+            source.push_str(&hole.before);
+            let mut text = String::new();
+            for part in &hole.parts {
+                match part {
+                    Part::Text(part) => text.push_str(part),
+                    Part::Value(hosted) => {
+                        text.push_str("{{ ");
+                        text.push_str(&hosted.source);
+                        text.push_str(" }}");
+                    }
+                }
+            }
+            source.push_str(&serde_json::Value::from(text).to_string());
+        }
+        source.push_str(&self.inner.tail);
+        source
     }
 
     /// What the document's expressions refer to, each once; slot order of [`render`](Self::render).
@@ -261,6 +294,8 @@ struct Compiler<'c> {
     references: References,
     /// The references of each string, if only these are asked for.
     mentions: Option<Vec<Mention>>,
+    /// The fields that each string reads, if only these are asked for.
+    fields: Option<Vec<Field>>,
     problems: Vec<TemplateProblem>,
 }
 
@@ -276,6 +311,7 @@ impl<'c> Compiler<'c> {
             holes: Vec::new(),
             references: References::default(),
             mentions: None,
+            fields: None,
             problems: Vec::new(),
         }
     }
@@ -362,8 +398,17 @@ impl<'c> Compiler<'c> {
             return Ok(());
         }
         let pointer = self.pointer();
+        if self.fields.is_some() {
+            self.references = References::with_fields();
+        }
         let parts = self.parts(&text, &pointer);
-        if let Some(mentions) = &mut self.mentions {
+        if let Some(fields) = &mut self.fields {
+            let read = std::mem::take(&mut self.references).fields;
+            fields.extend(read.into_iter().flatten().map(|field| Field {
+                pointer: pointer.clone(),
+                ..field
+            }));
+        } else if let Some(mentions) = &mut self.mentions {
             let references = std::mem::take(&mut self.references);
             mentions.extend(references.into_mentions(&pointer));
         } else if let Some(parts) = parts {

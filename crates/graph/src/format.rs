@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::collapse::collapse_groups;
 use crate::model::Graph;
 use crate::{ascii, dot, mermaid, svg};
 
@@ -29,10 +30,13 @@ impl Format {
     }
 }
 
-/// What a terminal can show; the other formats do not ask.
+/// What a terminal can show, and whether everything is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderOptions {
-    /// Columns.
+    /// Whether alike nodes are drawn each for itself, however many there are, where the format
+    /// has room for them.
+    pub expand: bool,
+    /// Columns; only text asks.
     pub width: usize,
     /// Whether escape sequences for colour are written.
     pub color: bool,
@@ -41,6 +45,7 @@ pub struct RenderOptions {
 impl Default for RenderOptions {
     fn default() -> Self {
         Self {
+            expand: false,
             width: 80,
             color: false,
         }
@@ -86,6 +91,11 @@ pub fn render(graph: &Graph, format: Format, options: &RenderOptions) -> Result<
             limit: MAX_EXPANDED,
         });
     }
+    let summed_up = match format {
+        Format::Mermaid | Format::Svg if !options.expand => wide_as_one(graph),
+        _ => None,
+    };
+    let graph = summed_up.as_ref().unwrap_or(graph);
     match format {
         Format::Mermaid => Ok(mermaid::render(graph)),
         Format::Dot => Ok(dot::render(graph)),
@@ -94,10 +104,48 @@ pub fn render(graph: &Graph, format: Format, options: &RenderOptions) -> Result<
     }
 }
 
+/// More alike nodes than this are drawn as one: a picture is read on a screen.
+const WIDE: usize = 12;
+
+/// The graph with every wide fan-out as one node; nothing if there is none.
+fn wide_as_one(graph: &Graph) -> Option<Graph> {
+    collapse_groups(graph, |group| group.len() > WIDE).map(|collapsed| collapsed.graph)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::samples;
+
+    #[test]
+    fn a_wide_fan_out_is_one_node_unless_all_are_asked_for() {
+        let (folded, all) = (
+            RenderOptions::default(),
+            RenderOptions {
+                expand: true,
+                ..RenderOptions::default()
+            },
+        );
+        let drawn =
+            |format, options| render(&samples::fan(200), format, options).expect("a picture");
+        for format in [Format::Svg, Format::Mermaid] {
+            assert!(drawn(format, &folded).contains("work-… ×200"));
+            assert!(drawn(format, &all).contains("work-199"));
+        }
+        let width = |svg: String| -> u32 {
+            let after = svg.split("width=\"").nth(1).unwrap_or_default();
+            after
+                .split('"')
+                .next()
+                .unwrap_or_default()
+                .parse()
+                .unwrap_or_default()
+        };
+        assert!(width(drawn(Format::Svg, &folded)) < 600);
+        assert!(width(drawn(Format::Svg, &all)) > 10_000);
+        let few = render(&samples::fan(12), Format::Mermaid, &folded).expect("a picture");
+        assert!(few.contains("work-11"), "{few}");
+    }
 
     #[test]
     fn every_format_is_the_same_each_time_and_survives_hostile_text() {

@@ -19,13 +19,40 @@ pub enum DecodeError {
     Envelope(EnvelopeError),
     /// The body is not a transition.
     Body(String),
+    /// The body holds an event that this program does not know.
+    UnknownEvent(String),
+}
+
+impl DecodeError {
+    /// Whether a newer program wrote the record.
+    pub fn is_newer(&self) -> bool {
+        match self {
+            Self::Envelope(error) => matches!(
+                error,
+                EnvelopeError::UnknownVersion { version, newest, .. } if version > newest
+            ),
+            Self::Body(_) => false,
+            Self::UnknownEvent(_) => true,
+        }
+    }
+}
+
+/// Why a body is no transition. Which events there are is in the reader's own words alone.
+fn body_error(error: &serde_json::Error) -> DecodeError {
+    let reason = error.to_string();
+    match error.is_data() && reason.starts_with("unknown variant") {
+        true => DecodeError::UnknownEvent(reason),
+        false => DecodeError::Body(reason),
+    }
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Envelope(error) => error.fmt(f),
-            Self::Body(reason) => write!(f, "the record does not hold a transition: {reason}"),
+            Self::Body(reason) | Self::UnknownEvent(reason) => {
+                write!(f, "the record does not hold a transition: {reason}")
+            }
         }
     }
 }
@@ -39,7 +66,7 @@ impl std::error::Error for DecodeError {}
 pub fn decode(bytes: &[u8]) -> Result<Transition, DecodeError> {
     let (_, body) = Envelope::expect(EnvelopeKind::Record, RECORD_VERSION, bytes)
         .map_err(DecodeError::Envelope)?;
-    serde_json::from_slice(body).map_err(|error| DecodeError::Body(error.to_string()))
+    serde_json::from_slice(body).map_err(|error| body_error(&error))
 }
 
 /// The results of a record's attempts whose values stand in it: digest and JSON text of each.

@@ -36,7 +36,7 @@ impl fmt::Debug for Evaluation {
 /// Where an evaluation stands after a pass.
 #[derive(Debug)]
 pub enum Pass {
-    /// It is over: to be answered with [`Input::Evaluated`](crate::Input::Evaluated).
+    /// It is over: to be answered with [`ShardInput::Evaluated`](crate::ShardInput::Evaluated).
     Done(Box<Evaluated>),
     /// It needs another pass, after those of other runs.
     Again(Box<Evaluation>),

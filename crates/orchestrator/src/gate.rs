@@ -1,6 +1,7 @@
 //! The consequences of a record wait for the proof that it is durable. The proof is a
-//! type: only the store's answer makes one, and only it opens the gate. Effects that
-//! follow from no new record (loads, refusals, losses, a wake) do not pass here.
+//! type: only the store's answer makes one, and only it opens the gate. A refusal waits for
+//! the record that the state it rests on came with. Effects that follow from no new record
+//! (loads, losses, a wake) do not pass here.
 
 use windlass_store::{Appended, Head};
 

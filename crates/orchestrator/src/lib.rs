@@ -16,5 +16,5 @@ pub use evaluation::{Evaluated, Evaluation, Pass};
 pub use row::{gate_name, queued_row, resource_rows, row, sleep};
 pub use shard::{
     AcquireMode, Begin, ChildCommand, CommandId, Effect, FailedAttempt, HandOut, Labels, Options,
-    Shard, ShardInput, Start,
+    Shard, ShardInput, Start, may_answer,
 };

@@ -1,6 +1,6 @@
 //! The rows that derive from a run's log.
 
-use windlass_core::event::{AttemptEnded, Queued, ResourceLink};
+use windlass_core::event::{AttemptEnded, Queued, ResourceLink, RunFailure};
 use windlass_core::printable::cut;
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
@@ -24,6 +24,7 @@ pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
         asleep: sleep.0 && run.open_children().next().is_none(),
         error_code: error.map(|error| error.code.clone()),
         error_message: error.map(|error| cut(&error.message, MESSAGE_BYTES).into()),
+        cause_codes: error.map_or_else(Vec::new, cause_codes),
         ..queued_row(run.id(), run.queued(), run.created_at())
     }
 }
@@ -46,13 +47,26 @@ pub fn queued_row(run: RunId, queued: &Queued, at: Millis) -> RunRow {
         asleep: false,
         error_code: None,
         error_message: None,
+        cause_codes: Vec::new(),
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
+        origin: queued.origin.as_ref().map(|origin| origin.execution_id),
         gate: gate_name(queued),
         limit: queued.gate.as_ref().map_or(0, |gate| gate.limit),
         // The log does not say whether the run is dead; the store knows.
         dead: false,
         partition: Partition(queued.partition),
     }
+}
+
+/// The codes of root causes, each once, in the order of the causes.
+fn cause_codes(error: &RunFailure) -> Vec<Box<str>> {
+    let mut codes: Vec<Box<str>> = Vec::new();
+    for cause in &error.causes {
+        if !codes.contains(&cause.code) {
+            codes.push(cause.code.clone());
+        }
+    }
+    codes
 }
 
 /// The full name of the gate that a run must pass: its tenant, its workflow, its key.

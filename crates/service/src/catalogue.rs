@@ -3,17 +3,19 @@
 
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
-use windlass_engine::{Backend, Plans, derive};
-use windlass_store::{NewDefinition, Published, Wait as _, block_on};
+use windlass_engine::{Backend, Plans, StartError, derive};
+use windlass_store::{NewDefinition, Published, TenantFilter, Wait as _, block_on};
 
 use crate::failure::{Failure, FailureKind};
 use crate::moment::now;
+use crate::overrides::nearest;
+use crate::pools::check_pools;
 use crate::source::PreparedDefinition;
 
 /// Runs whose rows are replaced in one commit.
 const BATCH: usize = 256;
 
-/// How often a run that goes on meanwhile is looked at again.
+/// How often a run whose log grows meanwhile is looked at again.
 const LOOKS: usize = 20;
 
 /// Runs that are named one by one when they could not be rebuilt.
@@ -25,6 +27,7 @@ pub fn publish(
     tenant: Option<&str>,
     definition: PreparedDefinition,
 ) -> Result<Published, Failure> {
+    block_on(check_pools(store, tenant, &definition.plan))?;
     Ok(block_on(store.publish(NewDefinition {
         tenant: tenant.map(Into::into),
         workflow: definition.plan.workflow().into(),
@@ -46,14 +49,56 @@ pub fn set_enabled(
     if block_on(store.set_enabled(tenant, workflow, enabled))? {
         Ok(())
     } else {
-        Err(unknown(workflow))
+        Err(block_on(unknown(store, tenant, workflow)))
     }
 }
 
-/// There is no such workflow.
-pub fn unknown(workflow: &str) -> Failure {
+/// There is no such workflow; the hint names the one with the nearest name.
+pub async fn unknown(store: &dyn Backend, tenant: Option<&str>, workflow: &str) -> Failure {
     let message = format!("there is no workflow '{workflow}'");
-    Failure::new(FailureKind::WorkflowNotFound, message).hint("`windlass workflows` lists them")
+    let meant = meant(store, tenant, workflow).await;
+    let hint = "`windlass workflows` lists them; `windlass publish FILE` adds one";
+    Failure::new(FailureKind::WorkflowNotFound, message).hint(meant.as_deref().unwrap_or(hint))
+}
+
+/// The sentence that suggests the workflow with the nearest name, if one is near and none has it.
+pub async fn meant(store: &dyn Backend, tenant: Option<&str>, workflow: &str) -> Option<String> {
+    let filter = TenantFilter::Only(tenant.map(Into::into));
+    // A suggestion is worth no second failure.
+    let rows = store.workflows(&filter).await.ok()?;
+    let is_known = rows.iter().any(|row| &*row.workflow == workflow);
+    let names = rows.iter().map(|row| &*row.workflow);
+    nearest(workflow, names).filter(|_| !is_known)
+}
+
+/// Why a run was not started, with the workflow that was probably meant where there is none of
+/// that name.
+pub async fn not_started(store: &dyn Backend, tenant: Option<&str>, error: StartError) -> Failure {
+    let StartError::UnknownWorkflow { workflow, .. } = &error else {
+        return error.into();
+    };
+    match store.workflow(tenant, workflow).await {
+        Ok(None) => unknown(store, tenant, workflow).await,
+        _ => {
+            let hint = format!("`windlass workflows versions {workflow}` lists its versions");
+            Failure::from(error).hint(hint)
+        }
+    }
+}
+
+/// Refuses what would start a workflow that the catalogue lacks.
+///
+/// # Errors
+/// It lacks it, or the store failed.
+pub async fn must_have(
+    store: &dyn Backend,
+    tenant: Option<&str>,
+    workflow: &str,
+) -> Result<(), Failure> {
+    match store.workflow(tenant, workflow).await? {
+        Some(_) => Ok(()),
+        None => Err(unknown(store, tenant, workflow).await),
+    }
 }
 
 /// What became of a rebuilding.
@@ -89,7 +134,7 @@ pub fn rebuild(
         }
         for run in page {
             // Each of its own records brings the row up to date.
-            done.leave(run, "it goes on too fast to be looked at".to_owned());
+            done.leave(run, "its log grows too fast to be read".to_owned());
         }
         progress(done.rebuilt);
     }

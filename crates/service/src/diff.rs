@@ -102,7 +102,24 @@ pub struct Changes {
     pub edges_removed: Vec<String>,
     /// Keys of the definition that differ.
     pub keys: Vec<String>,
+    /// What differs inside the nodes and keys above, value by value.
+    pub values: Vec<ChangedValue>,
 }
+
+/// A value that differs.
+pub struct ChangedValue {
+    /// The node that it belongs to; none for a key of the definition.
+    pub node: Option<String>,
+    /// Where it is, as an RFC 6901 pointer from the node or the definition.
+    pub pointer: String,
+    /// What it was; none if it is new.
+    pub from: Option<Value>,
+    /// What it is; none if it is gone.
+    pub to: Option<Value>,
+}
+
+/// How many values are compared one by one; keys name the rest.
+const VALUES: usize = 1_000;
 
 impl Changes {
     fn between(workflow: &str, from: &Side, to: &Side) -> Self {
@@ -110,12 +127,24 @@ impl Changes {
             let ids = one.nodes.keys().filter(|id| !other.nodes.contains_key(*id));
             ids.cloned().collect()
         };
+        let mut values = Vec::new();
+        let mut compare = |node: Option<&str>, key: &str, before: &Side, after: &Side| {
+            let of = |side: &Side| match node {
+                Some(node) => side.nodes.get(node).and_then(|it| it.get(key)).cloned(),
+                None => side.keys.get(key).cloned(),
+            };
+            let pointer = format!("/{}", escaped(key));
+            compare_values(node, &pointer, of(before), of(after), &mut values);
+        };
+        let keys = differing(&from.keys, &to.keys);
+        keys.iter().for_each(|key| compare(None, key, from, to));
         let mut changed = BTreeMap::new();
         for (id, before) in &from.nodes {
             let Some(after) = to.nodes.get(id) else {
                 continue;
             };
             let keys = differing(before, after);
+            keys.iter().for_each(|key| compare(Some(id), key, from, to));
             if !keys.is_empty() {
                 changed.insert(id.clone(), keys);
             }
@@ -129,7 +158,8 @@ impl Changes {
             changed,
             edges_added: to.edges.difference(&from.edges).cloned().collect(),
             edges_removed: from.edges.difference(&to.edges).cloned().collect(),
-            keys: differing(&from.keys, &to.keys),
+            keys,
+            values,
         }
     }
 
@@ -142,7 +172,55 @@ impl Changes {
             "nodes": { "added": self.added, "removed": self.removed, "changed": self.changed },
             "edges": { "added": self.edges_added, "removed": self.edges_removed },
             "keys": self.keys,
+            "values": self.values.iter().map(ChangedValue::json).collect::<Vec<_>>(),
         })
+    }
+}
+
+impl ChangedValue {
+    fn json(&self) -> Value {
+        json!({
+            "node": self.node, "pointer": self.pointer, "from": self.from, "to": self.to,
+        })
+    }
+}
+
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// Goes down where both are objects, or lists of one length, and names what differs.
+fn compare_values(
+    node: Option<&str>,
+    pointer: &str,
+    from: Option<Value>,
+    to: Option<Value>,
+    found: &mut Vec<ChangedValue>,
+) {
+    if from == to || found.len() >= VALUES {
+        return;
+    }
+    match (from, to) {
+        (Some(Value::Object(mut before)), Some(Value::Object(mut after))) => {
+            let keys: BTreeSet<String> = before.keys().chain(after.keys()).cloned().collect();
+            for key in keys {
+                let pointer = format!("{pointer}/{}", escaped(&key));
+                let (from, to) = (before.remove(&key), after.remove(&key));
+                compare_values(node, &pointer, from, to, found);
+            }
+        }
+        (Some(Value::Array(before)), Some(Value::Array(after))) if before.len() == after.len() => {
+            for (at, (from, to)) in before.into_iter().zip(after).enumerate() {
+                let pointer = format!("{pointer}/{at}");
+                compare_values(node, &pointer, Some(from), Some(to), found);
+            }
+        }
+        (from, to) => found.push(ChangedValue {
+            node: node.map(str::to_owned),
+            pointer: pointer.to_owned(),
+            from,
+            to,
+        }),
     }
 }
 

@@ -30,6 +30,11 @@ pub fn effect(
     state: &Run,
     request: &CommandRequest,
 ) -> Result<CommandPreview, Failure> {
+    command::refuse_orphan(
+        (&*queries.store, &queries.plans),
+        &request.command,
+        state.id(),
+    )?;
     let Some(input) = command::input(request, state)? else {
         return Ok(CommandPreview::default());
     };
@@ -42,8 +47,9 @@ pub fn effect(
         limits: &windlass_engine::limits().values,
         evaluations: &Evaluations::default(),
     };
-    let decision = decide(state, &input, &facts)
-        .map_err(|refusal| Failure::from(CommandError::refused(state, refusal)))?;
+    let decision = decide(state, &input, &facts).map_err(|refusal| {
+        command::refused(&request.command, CommandError::refused(state, refusal))
+    })?;
     let mut after = state.clone();
     for event in &decision.events {
         if let Some((definition, plan)) = input.graph() {

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use serde_json::json;
 use windlass_core::RunId;
 use windlass_core::definition::graph::DefinitionGraph;
-use windlass_core::definition::{Definition, When};
+use windlass_core::definition::{Definition, When, signature};
 use windlass_engine::fork::definition_text;
 use windlass_engine::view::{PRETTY_NODES, Pretty};
-use windlass_engine::{FROZEN_AT, load_run};
+use windlass_engine::{Backend, FROZEN_AT, Plans, frozen_at, load_latest};
 
 use crate::failure::{Failure, FailureKind};
 use crate::frozen::VERSION;
@@ -27,22 +27,34 @@ pub struct Exported {
 /// # Errors
 /// There is no such run, or it cannot be read.
 pub fn export(queries: &RunQueries, id: RunId) -> Result<Exported, Failure> {
-    let run = load_run(&*queries.store, &queries.plans, id, |_, _| {})?.run;
-    let text = definition_text(&*queries.store, &run)?;
+    export_from(&*queries.store, &queries.plans, id)
+}
+
+/// Reads the graph that a run of this store has now.
+///
+/// # Errors
+/// There is no such run, or it cannot be read.
+pub fn export_from(store: &dyn Backend, plans: &Plans, id: RunId) -> Result<Exported, Failure> {
+    let (run, at) = match frozen_at(store, plans, id)? {
+        Some(frozen) => frozen,
+        None => (load_latest(store, plans, id)?.run, now().to_string()),
+    };
+    let text = definition_text(store, &run)?;
     let definition: Definition = serde_json::from_str(&text)
         .map_err(|error| Failure::new(FailureKind::DefinitionUnreadable, error))?;
-    let frozen_at = match run.is_frozen() {
-        true => definition.labels.get(FROZEN_AT).map(ToString::to_string),
-        false => None,
-    };
-    let header = Header {
-        signature: run.plan().signature().to_string(),
-        frozen_at: frozen_at.unwrap_or_else(|| now().to_string()),
-    };
-    Ok(Exported { definition, header })
+    Ok(Exported::new(definition, &at))
 }
 
 impl Exported {
+    /// The graph of a definition that was frozen at this time.
+    pub fn new(definition: Definition, frozen_at: &str) -> Self {
+        let header = Header {
+            signature: signature(&definition).to_string(),
+            frozen_at: serde_json::Value::from(frozen_at).to_string(),
+        };
+        Self { definition, header }
+    }
+
     /// Writes it; a small one indented.
     ///
     /// # Errors
@@ -61,7 +73,7 @@ impl Exported {
 /// What an exported graph says of itself.
 struct Header {
     signature: String,
-    /// When it was frozen into the run, or just now.
+    /// When it was frozen into the run, or just now, as JSON.
     frozen_at: String,
 }
 
@@ -81,7 +93,7 @@ fn write(
     } = header;
     write!(
         out,
-        "{{\"version\":{VERSION},\"signature\":\"{signature}\",\"frozenAt\":\"{frozen_at}\""
+        "{{\"version\":{VERSION},\"signature\":\"{signature}\",\"frozenAt\":{frozen_at}"
     )?;
     for (key, value) in Members::of(&definition)?.iter() {
         // A run with a graph of its own follows no version.

@@ -5,6 +5,8 @@
 use std::fmt;
 
 use serde_json::{Value, json};
+use windlass_core::RunStatus;
+use windlass_core::plan::AmbiguousName;
 use windlass_core::run::Refusal;
 use windlass_engine::fork::ForkError;
 use windlass_engine::{CommandError, LoadError, PayloadError, StartError, Unavailable};
@@ -58,6 +60,8 @@ kinds! {
     RunEnded "RUN_ENDED",
     /// The run has no such node.
     NodeNotFound "NODE_NOT_FOUND",
+    /// Several nodes have the name.
+    NodeAmbiguous "NODE_AMBIGUOUS",
     /// The run is among the dead letters.
     DeadLetter "DEAD_LETTER",
     /// The run is not among the dead letters.
@@ -72,6 +76,10 @@ kinds! {
     // Acting on runs.
     /// The nodes cannot be tried again.
     ReattemptRefused "REATTEMPT_REFUSED",
+    /// The node cannot be skipped.
+    SkipRefused "SKIP_REFUSED",
+    /// The node's compensation cannot be skipped.
+    CompensationSkipRefused "COMPENSATION_SKIP_REFUSED",
     /// The run was compensated.
     Compensated "COMPENSATED",
     /// No node waits for a signal of that name.
@@ -163,6 +171,22 @@ kinds! {
     /// There are as many schedules as there may be.
     TooManySchedules "TOO_MANY_SCHEDULES",
 
+    // Pools.
+    /// The pool's name or size is not valid.
+    PoolInvalid "POOL_INVALID",
+    /// There is no such pool.
+    PoolNotFound "POOL_NOT_FOUND",
+    /// Attempts or workflows use the pool.
+    PoolInUse "POOL_IN_USE",
+    /// A node names a pool that does not exist, or that is too small.
+    PoolUnknown "POOL_UNKNOWN",
+
+    // Simulations.
+    /// The simulated definition has no such node.
+    SimulatedNodeUnknown "UNKNOWN_NODE",
+    /// No node of the simulated definition waits for the signal.
+    SimulatedSignalUnknown "UNKNOWN_SIGNAL",
+
     // What is asked for.
     /// The request makes no sense.
     Usage "USAGE",
@@ -183,9 +207,12 @@ impl FailureKind {
         matches!(
             self,
             Self::RunAmbiguous
+                | Self::NodeAmbiguous
                 | Self::RunEnded
                 | Self::DeadLetter
                 | Self::ReattemptRefused
+                | Self::SkipRefused
+                | Self::CompensationSkipRefused
                 | Self::Compensated
                 | Self::SignalUnknown
                 | Self::Incompatible
@@ -195,6 +222,7 @@ impl FailureKind {
                 | Self::WorkflowDisabled
                 | Self::TooManyHooks
                 | Self::TooManySchedules
+                | Self::PoolInUse
         )
     }
 }
@@ -344,11 +372,20 @@ fn places(problems: &[(String, String)]) -> Vec<Value> {
     problems.iter().map(place).collect()
 }
 
+impl From<AmbiguousName> for Failure {
+    fn from(error: AmbiguousName) -> Self {
+        Self::new(FailureKind::NodeAmbiguous, error)
+    }
+}
+
 impl From<ForkError> for Failure {
     fn from(error: ForkError) -> Self {
         match error {
             ForkError::Load(error) => error.into(),
-            ForkError::UnknownNode(_) => Self::new(FailureKind::NodeNotFound, error),
+            ForkError::UnknownNode(_) => {
+                Self::new(FailureKind::NodeNotFound, error).hint("`windlass show RUN` lists them")
+            }
+            ForkError::AmbiguousNode(name) => name.into(),
             ForkError::NoNode => Self::new(FailureKind::Usage, error),
         }
     }
@@ -377,6 +414,26 @@ impl From<CommandError> for Failure {
             }
             CommandError::Load(error) => error.into(),
             CommandError::UnknownNode(_) => Self::new(FailureKind::NodeNotFound, error),
+            CommandError::AmbiguousNode(name) => name.into(),
+            CommandError::ParentEnded { parent, status, .. } => {
+                let hint = match status {
+                    RunStatus::Succeeded => format!(
+                        "start a new run from the parent: windlass fork {parent} --from NODE"
+                    ),
+                    _ => format!(
+                        "try the parent again, which starts the child anew: windlass reattempt \
+                         {parent}; or start a new run: windlass fork {parent} --from NODE"
+                    ),
+                };
+                Self::new(FailureKind::ReattemptRefused, error).hint(hint)
+            }
+            CommandError::NotAwaited { parent, .. } => {
+                let hint = format!(
+                    "try the parent's node again, which starts the child anew: windlass reattempt \
+                     {parent} NODE"
+                );
+                Self::new(FailureKind::ReattemptRefused, error).hint(hint)
+            }
             CommandError::Stopped => Self::new(FailureKind::EngineStopped, error),
             CommandError::OwnerUnavailable { .. } => {
                 Self::new(FailureKind::OwnerUnavailable, error)
@@ -393,7 +450,12 @@ impl From<CommandError> for Failure {
                     Refusal::KeyReused(_) => FailureKind::IdempotencyKeyReused,
                     Refusal::NotNow(_) | Refusal::NotOpen => FailureKind::Conflict,
                 };
-                Self::new(kind, error)
+                let hint = matches!(refusal, Refusal::Compensated)
+                    .then(|| "a new run can: windlass fork RUN --from NODE".to_owned());
+                Self {
+                    hint,
+                    ..Self::new(kind, error)
+                }
             }
         }
     }

@@ -1,32 +1,57 @@
 //! `--filter`: which runs to act on, as `key=value` conditions that all must hold.
 
-use windlass_core::RunStatus;
-use windlass_store::RunFilter;
+use windlass_core::{RunId, RunStatus};
 
 use crate::failure::{Failure, FailureKind};
 use crate::moment::{now, since};
 use crate::overrides::nearest;
+use crate::run_list::RunSelection;
 
-/// Reads the conditions of a filter.
-pub fn parse(conditions: &[String]) -> Result<RunFilter, Failure> {
-    let mut filter = RunFilter::default();
+/// What the conditions of a filter are.
+const CONDITIONS: &str = "workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE, \
+     parent=RUN, waiting, dead, orphaned or unresolved";
+
+/// Reads the conditions of a filter. Child runs are meant where a condition is about them.
+///
+/// # Errors
+/// A condition is none, or `find_run` finds no run.
+pub fn parse(
+    conditions: &[String],
+    find_run: impl Fn(&str) -> Result<RunId, Failure>,
+) -> Result<RunSelection, Failure> {
+    let mut selection = RunSelection::default();
+    let filter = &mut selection.filter;
     for condition in conditions {
-        let (key, value) = condition
-            .split_once('=')
-            .ok_or_else(|| usage(condition, "there is no '='"))?;
+        let (key, value) = match condition.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (condition.as_str(), None),
+        };
+        let is_wanted = || match value {
+            None | Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            Some(_) => Err(usage(condition, "it takes no value")),
+        };
+        let value = || value.ok_or_else(|| usage(condition, "there is no '='"));
         match key {
-            "workflow" => filter.workflow = Some(value.into()),
-            "status" => filter.statuses.push(status(value)?),
-            "since" => filter.since = Some(since(value, now())?),
+            "workflow" => filter.workflow = Some(value()?.into()),
+            "status" => filter.statuses.push(status(value()?)?),
+            "since" => filter.since = Some(since(value()?, now())?),
+            "error" => filter.error = Some(value()?.into()),
+            "parent" => filter.parent = Some(find_run(value()?)?),
+            "waiting" => filter.waiting = is_wanted()?,
+            "dead" => filter.dead = is_wanted()?.then_some(true),
+            "orphaned" => selection.orphaned = is_wanted()?,
+            "unresolved" => filter.unforked = is_wanted()?,
             _ => match key.strip_prefix("label.") {
                 Some(name) if !name.is_empty() => {
-                    filter.labels.insert(name.into(), value.into());
+                    filter.labels.insert(name.into(), value()?.into());
                 }
                 _ => return Err(usage(condition, "there is no such key")),
             },
         }
     }
-    Ok(filter)
+    selection.fold_children();
+    Ok(selection)
 }
 
 fn status(text: &str) -> Result<RunStatus, Failure> {
@@ -40,22 +65,42 @@ fn status(text: &str) -> Result<RunStatus, Failure> {
 }
 
 fn usage(condition: &str, what: &str) -> Failure {
-    Failure::new(FailureKind::Usage, format!("--filter {condition}: {what}"))
-        .hint("workflow=ID, status=STATUS, label.KEY=VALUE or since=TIME")
+    Failure::new(FailureKind::Usage, format!("--filter {condition}: {what}")).hint(CONDITIONS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parsed(conditions: &[&str]) -> Result<RunSelection, Failure> {
+        let conditions: Vec<String> = conditions.iter().map(|&it| it.to_owned()).collect();
+        let none = |text: &str| Err(Failure::new(FailureKind::RunNotFound, text));
+        parse(&conditions, none)
+    }
+
     #[test]
     fn conditions_are_named() {
-        let conditions = ["workflow=a", "status=failed", "label.team=x"].map(str::to_owned);
-        let filter = parse(&conditions).expect("a filter");
+        let filter = parsed(&["workflow=a", "status=failed", "label.team=x"]);
+        let filter = filter.expect("a filter").filter;
         assert_eq!(filter.workflow.as_deref(), Some("a"));
         assert_eq!(filter.statuses, [RunStatus::Failed]);
-        assert!(parse(&["stat=x".to_owned()]).is_err());
-        let failure = parse(&["status=Faild".to_owned()]).expect_err("no status");
+        assert!(!filter.roots);
+        assert!(parsed(&["stat=x"]).is_err());
+        let failure = parsed(&["status=Faild"]).expect_err("no status");
         assert_eq!(failure.hint.as_deref(), Some("did you mean 'Failed'?"));
+    }
+
+    #[test]
+    fn conditions_on_how_a_run_stands_have_no_value() {
+        let chosen = parsed(&["error=HTTP_503", "unresolved"]).expect("a filter");
+        assert_eq!(chosen.filter.error.as_deref(), Some("HTTP_503"));
+        assert!(chosen.filter.unforked && chosen.filter.roots);
+        let chosen = parsed(&["waiting", "dead=false"]).expect("a filter");
+        assert!(chosen.filter.waiting && !chosen.filter.roots);
+        assert_eq!(chosen.filter.dead, None);
+        assert!(parsed(&["orphaned"]).expect("a filter").orphaned);
+        for wrong in ["waiting=yes", "error", "parent=x"] {
+            assert!(parsed(&[wrong]).is_err(), "{wrong}");
+        }
     }
 }

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use windlass_core::definition::Definition;
 use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
+use windlass_core::run::Run;
 use windlass_core::{Digest, NodeStatus, RunId};
 use windlass_engine::fork::{Ask, CompensatedNode, Fork, ForkGraph, definition_text, fork};
 use windlass_engine::{Backend, FROZEN_AT, LoadError, Plans, ValueReader, check_trigger, load_run};
-use windlass_store::Wait as _;
+use windlass_store::{Wait as _, block_on};
 
 use crate::catalogue;
 use crate::failure::{Failure, FailureKind};
@@ -45,6 +46,22 @@ pub struct ForkAsked {
     /// Who forks, and why.
     #[serde(flatten)]
     pub actor: Actor,
+}
+
+impl ForkAsked {
+    /// What the caller asks for, apart from who asks and why. A command that is repeated with
+    /// its request id may find the fork itself as `@last`: it means the run that was forked.
+    fn digest(&self, origin: &Run) -> Digest {
+        let queued = origin.queued();
+        let is_repeated = self.request_id.as_ref() == Some(&queued.request_id);
+        let forked = queued.origin.as_ref().filter(|_| is_repeated);
+        let asked = (
+            forked.map_or(self.origin, |forked| forked.execution_id),
+            (&self.from, &self.set),
+            (self.newest, self.version, self.reuse_compensated),
+        );
+        Digest::of(format!("fork {asked:?}").as_bytes())
+    }
 }
 
 /// Makes the request that starts the fork; nothing is written.
@@ -86,6 +103,7 @@ pub fn prepare(
         .request
         .request_id
         .clone_from(&asked.request_id);
+    forked.new_run.request.asked = Some(asked.digest(&origin));
     check_trigger(&plan, &forked.new_run.request.trigger)?;
     Ok(forked)
 }
@@ -189,7 +207,7 @@ fn graph(
                         "`windlass workflows versions {workflow}` lists them"
                     ))
                 }
-                None => catalogue::unknown(workflow),
+                None => block_on(catalogue::unknown(store, tenant, workflow)),
             })?)
         }
     };

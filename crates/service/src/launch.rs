@@ -12,6 +12,7 @@ use windlass_engine::{
 use windlass_store::{NewDefinition, Published};
 
 use crate::failure::{Failure, FailureKind};
+use crate::pools::check_pools;
 use crate::source::PreparedDefinition;
 
 /// The longest request id.
@@ -48,21 +49,32 @@ impl Launch {
     }
 }
 
+/// A run that was started, and the version that was published for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Launched {
+    /// The run.
+    pub started: Started,
+    /// The version of its workflow; `None` if the graph belongs to the run alone.
+    pub published: Option<Published>,
+}
+
 /// Publishes and starts.
 ///
 /// # Errors
 /// The workflow is disabled, the trigger does not fit, or the store failed.
-pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure> {
+pub async fn launch(engine: &Engine, launch: Launch) -> Result<Launched, Failure> {
     let (definition, request) = (launch.definition, launch.request);
     let tenant = request.tenant.as_deref();
     refuse_disabled(&**engine.store(), tenant, definition.plan.workflow()).await?;
     let plan = Arc::clone(&definition.plan);
+    check_pools(&**engine.store(), tenant, &plan).await?;
     let (digest, text) = (definition.digest, Arc::clone(&definition.text));
-    let (version, frozen) = match launch.frozen {
+    let (published, frozen) = match launch.frozen {
         // A graph of its own is no version.
-        true => (0, Some(String::from_utf8_lossy(&text).into())),
-        false => (publish(engine, tenant, definition).await?.version, None),
+        true => (None, Some(String::from_utf8_lossy(&text).into())),
+        false => (Some(publish(engine, tenant, definition).await?), None),
     };
+    let version = published.map_or(0, |published| published.version);
     engine.plans().insert(digest, &plan, text.len());
     let new = NewRun {
         run: Some(launch.run),
@@ -71,7 +83,8 @@ pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure>
         frozen,
         ..NewRun::new(plan, version, digest)
     };
-    Ok(engine.start(&new).await?)
+    let started = engine.start(&new).await?;
+    Ok(Launched { started, published })
 }
 
 /// Publishes a definition; runs that follow the newest version do so.
@@ -84,6 +97,7 @@ pub async fn publish(
     definition: PreparedDefinition,
 ) -> Result<Published, Failure> {
     let workflow = definition.plan.workflow().to_owned();
+    check_pools(&**engine.store(), tenant, &definition.plan).await?;
     let published = engine
         .store()
         .publish(NewDefinition {

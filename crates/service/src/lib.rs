@@ -6,8 +6,11 @@
 //! where it is reported. How a graph is drawn is `windlass_graph`'s.
 
 pub mod catalogue;
+pub mod children;
+pub mod cluster;
 pub mod command;
 pub mod definition;
+pub mod definition_schema;
 pub mod diff;
 pub mod drawing;
 pub mod dry_run;
@@ -20,14 +23,20 @@ pub mod launch;
 pub mod layout;
 pub mod listing;
 pub mod members;
+pub mod migration;
 pub mod moment;
+pub mod node_view;
 pub mod overrides;
+pub mod pools;
 pub mod progress;
 pub mod publishing;
 pub mod run_item;
+pub mod run_list;
 mod run_queries;
 pub mod schedules;
 pub mod secrets;
+#[cfg(feature = "simulate")]
+pub mod simulate;
 pub mod source;
 pub mod start_body;
 pub mod statistics;

@@ -1,8 +1,8 @@
 //! Rows of lists, for programs; those of runs are in `run_item`.
 
 use serde_json::{Value, json};
-use windlass_engine::DeclaredAction;
-use windlass_store::{DeadLetter, DefinitionRow, WorkflowRow};
+use windlass_engine::{Backend, DeclaredAction};
+use windlass_store::{DeadLetter, DefinitionRow, Error, Wait as _, WorkflowRow};
 
 /// Says of a row in a list that it is damaged, if it is.
 pub fn tell_damage(item: &mut Value, damage: Option<&str>) {
@@ -29,6 +29,38 @@ pub fn workflow_row(row: &WorkflowRow) -> Value {
     let mut item = workflow_item(row);
     item["tenantId"] = json!(row.tenant);
     item
+}
+
+/// Definitions larger than this are not read for a list.
+const DESCRIBED_BYTES: usize = 1024 * 1024;
+
+/// The row with what its definition says of itself, and when its first version was published.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn workflow_described(store: &dyn Backend, row: &WorkflowRow) -> Result<Value, Error> {
+    #[derive(serde::Deserialize)]
+    struct Described {
+        description: Option<String>,
+    }
+    let mut item = workflow_row(row);
+    let tenant = row.tenant.as_deref();
+    let version = |number| store.definition(tenant, &row.workflow, Some(number)).wait();
+    let newest = match row.damage {
+        None => version(row.version)?,
+        Some(_) => None,
+    };
+    let text = newest.as_ref().map(|newest| newest.text.as_slice());
+    let text = text.filter(|text| text.len() <= DESCRIBED_BYTES);
+    let described = text.and_then(|text| serde_json::from_slice::<Described>(text).ok());
+    item["description"] = json!(described.and_then(|described| described.description));
+    let first = match row.version {
+        1 => newest,
+        _ if row.damage.is_some() => None,
+        _ => version(1)?,
+    };
+    item["createdAt"] = json!(first.map(|first| first.at.to_string()));
+    Ok(item)
 }
 
 /// A version as lists give it to programs.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use windlass_core::definition::{Definition, JsonText, Node};
-use windlass_core::plan::Plan;
+use windlass_core::definition::{Body, Definition, JsonText, Node};
+use windlass_core::plan::{AmbiguousName, Plan};
 use windlass_engine::{StartError, canonical};
 
 use crate::failure::{Failure, FailureKind};
@@ -134,7 +134,8 @@ impl Overrides {
         for (id, change) in &self.nodes {
             let ids = definition.nodes.iter().map(|node| &*node.id);
             let hint = nearest(id, ids).unwrap_or_else(|| POSSIBLE.to_owned());
-            let Some(node) = find_node(&mut definition.nodes, id) else {
+            let path = named(&definition.nodes, id)?;
+            let Some(node) = find_node(&mut definition.nodes, &path) else {
                 let message = format!("--set {}: there is no node '{id}'", change.key);
                 return Err(usage(message).hint(hint));
             };
@@ -184,6 +185,42 @@ impl Change {
         *place = self.value.clone();
         Ok(())
     }
+}
+
+/// The path that a text means: each part is an id or, where no node of that scope has such an
+/// id, a name that one node alone has.
+fn named(nodes: &[Node], text: &str) -> Result<String, Failure> {
+    let (part, inner) = match text.split_once('/') {
+        Some((part, inner)) => (part, Some(inner)),
+        None => (text, None),
+    };
+    let by_id = nodes.iter().find(|node| *node.id == *part);
+    let has_name = |node: &&Node| node.name.as_deref() == Some(part);
+    let by_name: Vec<&Node> = nodes.iter().filter(has_name).collect();
+    let node = match (by_id, by_name.as_slice()) {
+        (Some(node), _) | (None, &[node]) => node,
+        (None, []) => return Ok(text.to_owned()),
+        (None, several) => {
+            return Err(Failure::from(AmbiguousName {
+                name: part.into(),
+                nodes: several.iter().map(|node| node.id.to_string()).collect(),
+            }));
+        }
+    };
+    match inner {
+        Some(inner) => {
+            let inside = body(node).map_or(&[][..], |body| &body.nodes);
+            Ok(format!("{}/{}", node.id, named(inside, inner)?))
+        }
+        None => Ok(node.id.to_string()),
+    }
+}
+
+fn body(node: &Node) -> Option<&Body> {
+    let each = node.for_each.as_ref().map(|it| &it.body);
+    let round = node.while_loop.as_ref().map(|it| &it.body);
+    let until = node.retry_until.as_ref().map(|it| &it.body);
+    each.or(round).or(until)
 }
 
 /// The node with this path: its id, or those of the loops around it before it, with

@@ -2,10 +2,11 @@
 //! asks again has only the new records folded.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use windlass_core::RunId;
+use windlass_engine::history::PublicEvent;
 use windlass_engine::view::Progress;
 
 use crate::failure::Failure;
@@ -34,8 +35,8 @@ struct Kept {
 }
 
 impl ProgressCache {
-    /// Reads a run to the end of its log and answers from it. Who may see the run is to be
-    /// checked before.
+    /// Reads a run to the end of its log and answers from it. The caller has checked that the run
+    /// may be seen.
     ///
     /// # Errors
     /// There is no such run, it cannot be read, or what `answer` says.
@@ -52,6 +53,27 @@ impl ProgressCache {
         let answer = answer(&progress);
         self.keep(run, progress, instances);
         answer
+    }
+
+    /// The events of a run after a position, if it was looked at a moment ago and they are among
+    /// its last. The caller has checked that the run may be seen.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    pub fn events_after(
+        &self,
+        queries: &RunQueries,
+        run: RunId,
+        position: u64,
+    ) -> Result<Option<Vec<Arc<PublicEvent>>>, Failure> {
+        if !self.kept().iter().any(|kept| kept.run == run) {
+            return Ok(None);
+        }
+        self.read(queries, run, |progress| {
+            Ok(progress
+                .events_after(position)
+                .map(|events| events.cloned().collect()))
+        })
     }
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {

@@ -44,6 +44,81 @@ pub struct RunItem {
     pub started_at: Option<Moment>,
     /// When it ended.
     pub ended_at: Option<Moment>,
+    /// When something last happened to it. Of many unfinished runs only the first ones have it.
+    #[serde(default)]
+    pub updated_at: Option<Moment>,
+    /// The run that it was forked from.
+    #[schemars(with = "Option<String>")]
+    pub origin: Option<RunId>,
+    /// How it stands, more closely than its status says.
+    #[serde(default)]
+    pub state: RunState,
+    /// What it waits for, in words: a signal, a time, the runs before it; why it is a dead letter.
+    #[serde(default)]
+    pub waits_for: Option<String>,
+    /// How many runs it started; 1000 stands for that and more.
+    #[serde(default)]
+    pub children: u32,
+    /// Runs that were forked from it, the newest first, at most 3.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub forked_as: Vec<RunId>,
+}
+
+/// How a run stands, more closely than its status says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RunState {
+    /// It has not begun.
+    #[default]
+    Queued,
+    /// A process executes it.
+    Running,
+    /// It waits for a time or a signal alone.
+    Waiting,
+    /// It starts no more nodes until it is resumed.
+    Paused,
+    /// It has begun, and no process executes it.
+    Orphaned,
+    /// The engine gave it up.
+    DeadLettered,
+    /// It has ended well.
+    Succeeded,
+    /// It has ended badly.
+    Failed,
+    /// It was ended by a caller.
+    Cancelled,
+}
+
+impl RunState {
+    /// What a row alone says; whether a process executes the run is not in it.
+    pub fn of(row: &RunRow) -> Self {
+        match row.status {
+            _ if row.is_dead_letter() => Self::DeadLettered,
+            RunStatus::Pending => Self::Queued,
+            RunStatus::Running if row.asleep => Self::Waiting,
+            RunStatus::Running => Self::Running,
+            RunStatus::Paused => Self::Paused,
+            RunStatus::Succeeded => Self::Succeeded,
+            RunStatus::Failed => Self::Failed,
+            RunStatus::Cancelled => Self::Cancelled,
+        }
+    }
+
+    /// For people, where the status alone would mislead.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "Queued",
+            Self::Running => "Running",
+            Self::Waiting => "Waiting",
+            Self::Paused => "Paused",
+            Self::Orphaned => "Orphaned",
+            Self::DeadLettered => "Dead letter",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Cancelled => "Cancelled",
+        }
+    }
 }
 
 /// Why a run failed.
@@ -74,6 +149,9 @@ pub struct RunDetails {
     pub gate_limit: u32,
     /// Whether it is among the dead letters.
     pub dead: bool,
+    /// The codes of its root causes; rows of older versions have none.
+    #[serde(default)]
+    pub cause_codes: Vec<Box<str>>,
 }
 
 /// A moment as people and programs read it: `2026-01-31T12:00:00.000Z`.
@@ -129,6 +207,12 @@ impl From<&RunRow> for RunItem {
             created_at: Moment(row.created_at),
             started_at: row.started_at.map(Moment),
             ended_at: row.ended_at.map(Moment),
+            updated_at: row.ended_at.map(Moment),
+            origin: row.origin,
+            state: RunState::of(row),
+            waits_for: None,
+            children: 0,
+            forked_as: Vec::new(),
         }
     }
 }
@@ -142,6 +226,7 @@ impl From<&RunRow> for RunDetails {
             gate: row.gate.clone(),
             gate_limit: row.limit,
             dead: row.dead,
+            cause_codes: row.cause_codes.clone(),
         }
     }
 }
@@ -167,7 +252,9 @@ impl From<RunDetails> for RunRow {
             asleep: details.asleep,
             error_code,
             error_message: error_message.flatten(),
+            cause_codes: details.cause_codes,
             parent: item.parent,
+            origin: item.origin,
             gate: details.gate,
             limit: details.gate_limit,
             dead: details.dead,
@@ -198,7 +285,9 @@ mod tests {
             asleep: true,
             error_code: Some("NODE_FAILED".into()),
             error_message: Some("a failed: E: no".into()),
+            cause_codes: vec!["E".into()],
             parent: Some(RunId::from_bytes([8; 16])),
+            origin: Some(RunId::from_bytes([9; 16])),
             gate: Some("g".into()),
             limit: 2,
             dead: true,
@@ -230,10 +319,11 @@ mod tests {
         assert_eq!(item["error"], error);
         assert_eq!(item["createdAt"], "2023-11-14T22:13:20.001Z");
         let listed = "executionId workflowId version status error requestId tenantId priority \
-            labels parent createdAt startedAt endedAt";
+            labels parent createdAt startedAt endedAt updatedAt origin state waitsFor \
+            children forkedAs";
         assert_eq!(keys(item), listed);
         let details = serde_json::to_value(RunDetails::from(&row())).expect("JSON");
-        let all = format!("{listed} wakeAt asleep gate gateLimit dead");
+        let all = format!("{listed} wakeAt asleep gate gateLimit dead causeCodes");
         assert_eq!(keys(details), all);
     }
 }

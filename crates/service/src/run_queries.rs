@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Backend, Engine, Plans, ValueReader};
-use windlass_store::{DefinitionRow, RunFilter, RunRow, TenantFilter, Wait as _};
+use windlass_store::{DefinitionRow, RunFilter, RunRow, TenantFilter, Wait as _, block_on};
 
-use crate::catalogue::unknown;
+use crate::catalogue::{meant, unknown};
 use crate::failure::{Failure, FailureKind};
 
 /// Values that queries keep in memory.
@@ -93,10 +93,11 @@ impl RunQueries {
             return Err(not_found(format!("'{reference}' is not a run's id"))
                 .hint("`windlass runs` lists them; @last is the newest"));
         }
-        let found = self
-            .store
-            .runs_with_prefix(&reference.to_ascii_lowercase(), 2)
-            .wait()?;
+        let prefix = reference.to_ascii_lowercase();
+        let found = match &self.tenants {
+            TenantFilter::Any => self.store.runs_with_prefix(&prefix, 2).wait()?,
+            TenantFilter::Only(_) => self.own_with_prefix(&prefix)?,
+        };
         match found.as_slice() {
             [run] => Ok(*run),
             [] => Err(not_found(format!("there is no run {reference}"))
@@ -106,6 +107,29 @@ impl RunQueries {
                 format!("several runs begin with {reference}; give more of the id"),
             )),
         }
+    }
+
+    /// The caller's own runs whose ids begin so, up to two of them: those of other tenants are
+    /// neither found nor in the way.
+    fn own_with_prefix(&self, prefix: &str) -> Result<Vec<RunId>, Failure> {
+        let digits = prefix.replace('-', "");
+        let last = u128::from_str_radix(&format!("{digits:f<32}"), 16);
+        let (Ok(last), true) = (last, digits.len() <= 32) else {
+            return Ok(Vec::new());
+        };
+        let last = RunId::from_bytes(last.to_be_bytes());
+        let filter = RunFilter {
+            tenant: self.tenants.clone(),
+            before: Some(last),
+            limit: 2,
+            ..RunFilter::default()
+        };
+        let exact = self.store.run(last).wait()?;
+        let exact = exact.filter(|row| self.tenants.matches(row.tenant.as_deref()));
+        let older = self.store.runs(&filter).wait()?.rows;
+        let runs = exact.into_iter().chain(older).map(|row| row.run);
+        let fits = |run: &RunId| run.to_string().replace('-', "").starts_with(&digits);
+        Ok(runs.take_while(fits).take(2).collect())
     }
 
     fn last_run(&self, rest: &str, reference: &str) -> Result<RunId, Failure> {
@@ -120,17 +144,27 @@ impl RunQueries {
         let filter = RunFilter {
             tenant: self.tenants.clone(),
             workflow: workflow.map(Into::into),
+            // What a person or a program started, never a child.
+            roots: true,
             limit: 1,
             ..RunFilter::default()
         };
-        let page = self.store.runs(&filter).wait()?;
+        let mut page = self.store.runs(&filter).wait()?;
+        if page.rows.is_empty() && filter.workflow.is_some() {
+            // A workflow that only other runs start: its newest run is the only one that can be
+            // meant.
+            let children = RunFilter {
+                roots: false,
+                ..filter
+            };
+            page = self.store.runs(&children).wait()?;
+        }
         page.rows.first().map(|row| row.run).ok_or_else(|| {
             let of = workflow.map(|id| format!(" of '{id}'")).unwrap_or_default();
-            Failure::new(
-                FailureKind::RunNotFound,
-                format!("there are no runs{of} yet"),
-            )
-            .hint("`windlass run FILE` starts one")
+            let meant = workflow.and_then(|id| block_on(meant(&*self.store, self.tenant(), id)));
+            let message = format!("there are no runs{of} yet");
+            Failure::new(FailureKind::RunNotFound, message)
+                .hint(meant.as_deref().unwrap_or("`windlass run FILE` starts one"))
         })
     }
 
@@ -166,7 +200,7 @@ impl RunQueries {
                 Err(Failure::new(FailureKind::VersionNotFound, message)
                     .hint(format!("`windlass workflows versions {id}` lists them")))
             }
-            _ => Err(unknown(id)),
+            _ => Err(block_on(unknown(&*self.store, tenant, id))),
         }
     }
 }

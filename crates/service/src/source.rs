@@ -7,7 +7,7 @@ use windlass_core::Digest;
 use windlass_core::definition::Definition;
 use windlass_core::plan::Plan;
 
-use crate::definition::{check, to_json};
+use crate::definition::{Surroundings, check_beside, to_json};
 use crate::failure::{Failure, FailureKind};
 
 /// A definition that is ready to be published and run. Cloning it is cheap.
@@ -27,7 +27,18 @@ pub struct PreparedDefinition {
 
 /// Checks the text of a definition; warnings are not mentioned.
 pub fn prepare_text(text: &[u8]) -> Result<PreparedDefinition, Failure> {
-    let parsed = check("definition", text).map_err(|problems| {
+    prepare_beside(text, &Surroundings::default())
+}
+
+/// As [`prepare_text`], where more is known than the text.
+///
+/// # Errors
+/// It may not be published.
+pub fn prepare_beside(
+    text: &[u8],
+    surroundings: &Surroundings<'_>,
+) -> Result<PreparedDefinition, Failure> {
+    let parsed = check_beside("definition", text, surroundings).map_err(|problems| {
         let first = problems.first().map(|problem| problem.message.clone());
         let first = first.unwrap_or_default();
         Failure::new(FailureKind::DefinitionInvalid, first)

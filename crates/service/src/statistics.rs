@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_engine::view::NodeDurations;
-use windlass_store::{RunFilter, Wait as _};
+use windlass_store::{RunFilter, Wait as _, block_on};
 
 use crate::catalogue::unknown;
 use crate::failure::{Failure, FailureKind};
@@ -130,7 +130,8 @@ pub fn of_workflow(
         .wait()?
         .is_none()
     {
-        return Err(unknown(workflow));
+        let (store, tenant) = (&*queries.store, queries.tenant());
+        return Err(block_on(unknown(store, tenant, workflow)));
     }
     let mut figures = RunFigures {
         limit,

@@ -8,7 +8,7 @@ use windlass_core::plan::NodeKind;
 use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Loop, Run};
 use windlass_core::{Digest, NodeStatus, RunId, RunStatus};
-use windlass_engine::view::{self, NodeCounts, Progress, Times};
+use windlass_engine::view::{self, AtWork, NodeCounts, Progress, Times};
 
 use crate::drawing::tallies;
 use crate::failure::Failure;
@@ -64,10 +64,23 @@ impl LoopStatus {
 }
 
 /// How a run stands, as far as it was read; none before anything was read.
-pub fn of(progress: &Progress) -> Option<Statuses> {
-    progress
-        .run()
-        .map(|run| packed(run, progress.times(), progress.position()))
+///
+/// What workers have now is running, also before the log tells of it.
+pub fn of(progress: &Progress, at_work: &AtWork) -> Option<Statuses> {
+    let run = progress.run()?;
+    let mut statuses = packed(run, progress.times(), progress.position());
+    let created = run.created_at();
+    let numbers = 0..run.plan().len() as u32;
+    let mut letters: Vec<char> = statuses.nodes.chars().collect();
+    for (number, letter) in numbers.zip(&mut letters) {
+        let node = run.resolve(run.plan().id(number));
+        if let Some(since) = node.and_then(|node| at_work.since(run, node)) {
+            *letter = 'R';
+            statuses.started[number as usize] = since.0.saturating_sub(created.0).max(0);
+        }
+    }
+    statuses.nodes = letters.into_iter().collect();
+    Some(statuses)
 }
 
 /// By number, how the instances of each node inside loops stand.

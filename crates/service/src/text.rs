@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass_core::printable;
-use windlass_core::run::{Instance, Run};
+use windlass_core::run::{Instance, Run, with_name};
 use windlass_engine::view::NodeCounts;
 use windlass_store::Wait as _;
 
@@ -46,10 +46,18 @@ pub fn error_text(error: &Value) -> String {
     format!("{}: {}", part("code"), part("message"))
 }
 
+/// A node's path, with its name for people beside it.
+pub fn named(run: &Run, path: &str) -> String {
+    with_name(path, run.plan().name_at(path))
+}
+
 /// A few names, and how many more.
 pub fn names(run: &Run, nodes: &[Instance]) -> String {
     const NAMED: usize = 3;
-    let named = nodes.iter().take(NAMED).map(|&node| run.path(node));
+    let named = nodes
+        .iter()
+        .take(NAMED)
+        .map(|&node| named(run, &run.path(node)));
     let named = named.collect::<Vec<_>>().join(", ");
     match nodes.len().saturating_sub(NAMED) {
         0 => named,

@@ -1,4 +1,4 @@
-//! Runs many seeds, with progress: `soak [plain|structured|owners] [SEEDS] [FIRST]`. With
+//! Runs many seeds, with progress: `soak [plain|structured|owners|limits] [SEEDS] [FIRST]`. With
 //! `WINDLASS_SEED` set, runs that one and tells its story.
 
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ fn main() {
     let kind = match std::env::args().nth(1).as_deref() {
         Some("structured") => WorkloadKind::Structured,
         Some("owners") => WorkloadKind::Owners,
+        Some("limits") => WorkloadKind::Limits,
         _ => WorkloadKind::Plain,
     };
     let options = Options {

@@ -35,6 +35,8 @@ pub enum Ending {
     TooManySteps,
     /// It had not ended after a year.
     TooLong,
+    /// Windlass broke one of its own rules, which ended the simulation.
+    RuleBroken,
 }
 
 /// An edge that needs something evaluated.
@@ -72,10 +74,13 @@ pub struct Account {
     pub ran: BTreeSet<String>,
     /// Edges that needed something evaluated.
     pub conditions: BTreeMap<Condition, DrawCount>,
-    /// Failed attempts by node and code.
-    pub failures: BTreeMap<(String, String), u64>,
+    /// Failed attempts by node and code, with the message of the first.
+    pub failures: BTreeMap<(String, String), (u64, String)>,
     /// What happened, and after how many milliseconds.
     pub story: Vec<(u64, String)>,
+    /// The rule of the engine that was broken, which ended the simulation: a defect of Windlass,
+    /// not of the definition. The story says so too.
+    pub broken: Option<String>,
 }
 
 impl Default for Account {
@@ -89,6 +94,7 @@ impl Default for Account {
             conditions: BTreeMap::new(),
             failures: BTreeMap::new(),
             story: Vec::new(),
+            broken: None,
         }
     }
 }
@@ -100,6 +106,14 @@ impl Account {
             story: vec![(0, why.to_owned())],
             ..Self::default()
         }
+    }
+
+    /// Tells of a broken rule.
+    pub(crate) fn breaks(&mut self, rule: &str) {
+        let words = format!("the simulation ended: Windlass broke one of its own rules, {rule}");
+        self.story.push((self.duration_ms, words));
+        self.ending = Ending::RuleBroken;
+        self.broken = Some(rule.to_owned());
     }
 
     /// Reads a log.
@@ -142,13 +156,13 @@ impl Account {
 
     fn ended(&mut self, ended: &AttemptEnded, what: &str) {
         let path = without_iterations(&ended.node);
-        let code = match &ended.result {
-            AttemptResult::Failed(error) | AttemptResult::Retrying { error, .. } => code_of(error),
+        let error = match &ended.result {
+            AttemptResult::Failed(error) | AttemptResult::Retrying { error, .. } => error_of(error),
             _ => None,
         };
-        if let Some(code) = code {
+        if let Some((code, message)) = error {
             let key = (format!("{path}{what}"), code);
-            *self.failures.entry(key).or_default() += 1;
+            self.failures.entry(key).or_insert((0, message)).0 += 1;
         }
         self.ran.insert(path);
     }
@@ -209,12 +223,23 @@ pub fn conditions(plan: &Plan) -> Vec<Condition> {
     found
 }
 
-fn code_of(error: &Stored) -> Option<String> {
+/// The code and the message of an error.
+fn error_of(error: &Stored) -> Option<(String, String)> {
     let Stored::Inline(raw) = error else {
-        return Some("UNKNOWN".to_owned());
+        return Some(("UNKNOWN".to_owned(), String::new()));
     };
     let value: serde_json::Value = serde_json::from_str(raw.get()).ok()?;
-    Some(value["code"].as_str()?.to_owned())
+    let message = value["message"].as_str().unwrap_or_default();
+    Some((value["code"].as_str()?.to_owned(), message.to_owned()))
+}
+
+/// Both, as people read them.
+fn error_text(error: &Stored) -> String {
+    match error_of(error) {
+        Some((code, message)) if message.is_empty() => code,
+        Some((code, message)) => format!("{code}: {message}"),
+        None => String::new(),
+    }
 }
 
 /// An event in words, where it tells a reader something.
@@ -224,12 +249,11 @@ fn words(event: &Event) -> Option<String> {
         let result = match &ended.result {
             AttemptResult::Succeeded(_) => "succeeded".to_owned(),
             AttemptResult::Failed(error) => {
-                format!("failed with {}", code_of(error).unwrap_or_default())
+                format!("failed with {}", error_text(error))
             }
-            AttemptResult::Retrying { error, .. } => format!(
-                "failed with {}, to be tried again",
-                code_of(error).unwrap_or_default()
-            ),
+            AttemptResult::Retrying { error, .. } => {
+                format!("failed with {}; it is tried again", error_text(error))
+            }
             AttemptResult::Skipped {} => "had nothing to do".to_owned(),
             AttemptResult::Stopped {} => "stopped".to_owned(),
         };

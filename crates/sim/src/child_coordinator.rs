@@ -184,7 +184,7 @@ impl World {
     /// A child's first record is durable, or will never be as far as the process knows.
     pub(crate) fn child_answered(&mut self, id: ProcessId, child: RunId, broken: bool) {
         let is_start = |awaits| awaits == Awaits::Start;
-        let Some(job) = self.answered(id, child, is_start) else {
+        let Some(mut job) = self.answered(id, child, is_start) else {
             return;
         };
         let result = match broken {
@@ -198,8 +198,13 @@ impl World {
         self.go_on(id, child, job, step);
     }
 
-    /// A command was answered.
-    pub(crate) fn parent_command(&mut self, id: ProcessId, command: CommandId, refused: bool) {
+    /// A command was answered, or never will be.
+    pub(crate) fn parent_command(
+        &mut self,
+        id: ProcessId,
+        command: CommandId,
+        answer: ChildAnswer,
+    ) {
         let waits = Awaits::Command(command);
         let mut lanes = self.lanes.iter();
         let found = lanes.find_map(|(&(owner, child), lane)| {
@@ -207,10 +212,6 @@ impl World {
             (owner == id && *awaits == waits).then_some(child)
         });
         let Some(child) = found else { return };
-        let answer = match refused {
-            true => ChildAnswer::Refused,
-            false => ChildAnswer::Accepted,
-        };
         if let Some(job) = self.answered(id, child, |awaits| awaits == waits) {
             let step = job.answered(answer);
             self.go_on(id, child, job, step);
@@ -299,7 +300,7 @@ impl World {
             frozen: false,
             gate: None,
             traceparent: None,
-            partition: 0,
+            partition: self.recorded_partition(child),
             defaults: self.defaults.clone(),
         };
         Ok(Some(Start {

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Dispatch, Interrupt, Outcome, Report, ValueSource};
+use windlass_core::run::{Dispatch, Interrupt, Outcome, Refusal, Report, ValueSource};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
-use windlass_orchestrator::supervisor::{AfterFence, ChildPlace, ChildWork};
-use windlass_orchestrator::{Begin, Effect, Evaluation, Pass, ShardInput};
+use windlass_orchestrator::supervisor::{AfterFence, ChildAnswer, ChildPlace, ChildWork};
+use windlass_orchestrator::{Begin, CommandId, Effect, Evaluation, Pass, ShardInput, may_answer};
+use windlass_store::WorkKey;
 
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
@@ -33,6 +34,9 @@ impl World {
                 node,
                 attempt,
             } => self.stop(id, run, (node, attempt), give_up),
+            Effect::TakeSlots(requests) => self.take_slots(id, requests),
+            Effect::GiveSlots(given) => self.give_slots(id, &given),
+            Effect::SlotsFreed(pool) => self.slots_freed(id, pool),
             Effect::Load { run, values } => self.load(id, run, &values),
             Effect::Evaluate(evaluation) => self.evaluate(id, evaluation),
             Effect::Interrupt { run } => {
@@ -41,31 +45,26 @@ impl World {
                     interrupt.interrupt();
                 }
             }
-            Effect::Accepted { run } => {
-                self.starting.remove(&run);
-                self.oracle.accepted(id, run);
-                self.ring_start(id, run);
-                self.child_answered(id, run, false);
-                let request = self.request_of.get(&run);
-                let later = |&request: &usize| self.requests[request].begin == Begin::Later;
-                if request.is_some_and(later) {
-                    let delay = self.moment(300);
-                    self.after(delay, Event::Scan);
-                }
-            }
+            Effect::Accepted { run } => self.accepted(id, run),
             Effect::Held { run, value } => {
                 self.starting.remove(&run);
                 let holder = <[u8; 16]>::try_from(value).ok().map(RunId::from_bytes);
                 self.oracle.refused_start(run, holder);
                 self.oracle.released(id, run);
             }
-            Effect::Answer { id: number, result } => {
-                self.item_answered(id, number, &result);
-                self.oracle.command_answered(number, &result);
-                self.unanswered.remove(&number);
-                self.parent_command(id, number, result.is_err());
-            }
-            Effect::Progress { .. } | Effect::Began { .. } | Effect::ActiveChanged { .. } => {}
+            Effect::Answer {
+                run,
+                id: number,
+                result,
+            } => self.command_answered(id, run, number, &result),
+            Effect::Progress { .. } | Effect::Began { .. } => {}
+            Effect::ActiveChanged {
+                run,
+                tenant,
+                gate,
+                going,
+                ..
+            } => self.active_changed(id, run, gate.map(|gate| (tenant, gate)), going),
             Effect::Finished {
                 run,
                 status,
@@ -73,6 +72,7 @@ impl World {
                 ..
             } => {
                 self.oracle.finished(id, run, status);
+                self.forget_limits_of(id, run);
                 if let Some(parent) = parent {
                     self.hand_job(id, run, ChildWork::Ended(parent));
                 }
@@ -116,6 +116,73 @@ impl World {
         }
     }
 
+    /// A run has answered a command; what its process may not tell, the next owner decides.
+    fn command_answered(
+        &mut self,
+        id: ProcessId,
+        run: RunId,
+        number: CommandId,
+        result: &Result<(), Refusal>,
+    ) {
+        if !may_answer(result, self.may_work(id, run)) {
+            self.oracle.gave_up(number);
+            return self.parent_command(id, number, ChildAnswer::Lost);
+        }
+        self.item_answered(id, number, result);
+        self.oracle.command_answered(number, result);
+        self.unanswered.remove(&number);
+        let answer = match result {
+            Ok(()) => ChildAnswer::Accepted,
+            Err(_) => ChildAnswer::Refused,
+        };
+        self.parent_command(id, number, answer);
+    }
+
+    fn accepted(&mut self, id: ProcessId, run: RunId) {
+        self.starting.remove(&run);
+        self.oracle.accepted(id, run);
+        self.ring_start(id, run);
+        self.child_answered(id, run, false);
+        if self.waits_to_begin(run) && self.may_work(id, run) {
+            self.arrived(id, run);
+        }
+        let request = self.request_of.get(&run);
+        let later = |&request: &usize| self.requests[request].begin == Begin::Later;
+        if request.is_some_and(later) {
+            let delay = self.moment(300);
+            self.after(delay, Event::Scan);
+        }
+    }
+
+    /// Slots are free: every process may ask for its first.
+    pub(crate) fn look_at_pools(&mut self) {
+        let delay = self.moment(5);
+        self.after(delay, Event::LookAtPools);
+    }
+
+    pub(crate) fn slots_answered(&mut self, id: ProcessId, answers: Vec<(WorkKey, bool)>) {
+        for (key, granted) in answers {
+            let (run, node, attempt) = (key.run, key.instance, key.attempt);
+            let answer = ShardInput::SlotsAnswered {
+                run,
+                node,
+                attempt,
+                granted,
+            };
+            self.handle(id, answer);
+        }
+    }
+
+    pub(crate) fn ask_pools(&mut self) {
+        let ids: Vec<ProcessId> = self.processes.keys().copied().collect();
+        for id in ids {
+            if let Some(process) = self.processes.get_mut(&id) {
+                process.shard.look_at_pools();
+            }
+            self.pump(id);
+        }
+    }
+
     /// The run is a row now; it is woken at its time, or by its child.
     fn asleep(&mut self, id: ProcessId, run: RunId, wake_at: Option<Millis>, for_child: bool) {
         self.counts.sleeps += 1;
@@ -132,6 +199,7 @@ impl World {
     fn lost(&mut self, id: ProcessId, run: RunId) {
         self.counts.losses += 1;
         self.oracle.released(id, run);
+        self.forget_limits_of(id, run);
         self.lanes_lost(id, run);
         // A run that waits for it may have missed its end.
         if let Some(process) = self.processes.get_mut(&id) {
@@ -152,6 +220,7 @@ impl World {
         });
         self.check_lease(id, dispatch.run, "hands out an attempt");
         self.oracle.dispatched(id, dispatch, self.now);
+        self.within_pool(id, dispatch);
         if self.defect == Some(Defect::DispatchTwice) {
             self.oracle.dispatched(id, dispatch, self.now);
         }

@@ -172,11 +172,22 @@ pub enum Defect {
     AnswerOnOffer,
     /// A record neither consumes the offer that it carries out nor names its key.
     KeepOffer,
+    /// Places and slots are released after the append that ends what held them, and no owner
+    /// compares them: a process that dies in between leaves them held.
+    ReleaseLater,
+    /// Slots count for each question, so that a wake-up which comes twice takes them twice.
+    TakeTwice,
+    /// Each process counts the runs of a gate for itself.
+    LimitPerProcess,
+    /// A gate is counted first, and a place taken after that, without a lock.
+    CountUnlocked,
+    /// The end of a run frees two places of its gate.
+    ReleaseTwice,
 }
 
 impl Defect {
     /// All defects.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 31] = [
         Self::AnswerBeforeDurable,
         Self::NoFence,
         Self::LoseAnswered,
@@ -203,6 +214,11 @@ impl Defect {
         Self::RepeatCommand,
         Self::AnswerOnOffer,
         Self::KeepOffer,
+        Self::ReleaseLater,
+        Self::TakeTwice,
+        Self::LimitPerProcess,
+        Self::CountUnlocked,
+        Self::ReleaseTwice,
     ];
 
     /// The worlds in which it can show.
@@ -223,6 +239,11 @@ impl Defect {
             | Self::LateCommitDenied
             | Self::AnswerOnOffer
             | Self::KeepOffer => WorkloadKind::Owners,
+            Self::ReleaseLater
+            | Self::TakeTwice
+            | Self::LimitPerProcess
+            | Self::CountUnlocked
+            | Self::ReleaseTwice => WorkloadKind::Limits,
             _ => WorkloadKind::Plain,
         }
     }

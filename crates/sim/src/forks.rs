@@ -54,6 +54,8 @@ impl World {
             trigger: trigger.as_deref().unwrap_or("null").to_owned(),
             user_actions: Vec::new(),
             fork: Some(Arc::new(fork)),
+            gate: state.queued().gate.clone(),
+            priority: state.queued().priority,
         };
         let index = self.requests.len();
         self.requests.push(request);
@@ -80,6 +82,7 @@ impl World {
             node: state.path(node),
             attempt: state.attempt(node),
             output,
+            files: Vec::new(),
             ancestry: state.ancestry(node),
             taken: if routes { taken(state, node) } else { None },
         })

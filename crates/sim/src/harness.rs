@@ -197,6 +197,7 @@ impl ShardHarness {
             parameters: None,
             meta: None,
             resources: Vec::new(),
+            files: Vec::new(),
             lease: None,
         });
         let run = self.run;
@@ -279,8 +280,10 @@ impl ShardHarness {
             }
             Effect::Accepted { .. } => "accepted".to_owned(),
             Effect::Finished { status, .. } => format!("finished {status}"),
-            Effect::Answer { id, result: Ok(()) } => format!("answer {id} ok"),
-            Effect::Answer { id, result } => format!("answer {id} {result:?}"),
+            Effect::Answer {
+                id, result: Ok(()), ..
+            } => format!("answer {id} ok"),
+            Effect::Answer { id, result, .. } => format!("answer {id} {result:?}"),
             Effect::Progress { .. } | Effect::Began { .. } | Effect::ActiveChanged { .. } => {
                 return None;
             }

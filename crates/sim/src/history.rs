@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::event::{Actor, AttemptEnded, ChildStarted, Event, StopCause, Transition};
 use windlass_core::plan::NodeKind;
 use windlass_core::run::{Change, Instance, Run};
-use windlass_core::{Digest, Millis, RunId};
+use windlass_core::{Digest, Millis, RunId, RunStatus};
 
 use crate::catalogue::WorkflowCatalogue;
 use crate::ledger::{Signals, Undoing};
@@ -61,6 +61,12 @@ pub struct History {
     last_at: Millis,
     reattempts: u32,
     changed: bool,
+    /// Whether a graph was put on the run after it failed: nothing of it starts before a
+    /// reattempt.
+    replaced: bool,
+    /// Whether the event before, of the same record, put a graph on the failed run, or warned of
+    /// what that does.
+    importing: bool,
     /// What the run reuses of the one that it was forked from, with the attempts.
     reused: BTreeMap<Box<str>, u32>,
 }
@@ -81,6 +87,8 @@ impl History {
             last_at: Millis(i64::MIN),
             reattempts: 0,
             changed: false,
+            replaced: false,
+            importing: false,
             reused: BTreeMap::new(),
         }
     }
@@ -148,6 +156,7 @@ impl History {
         };
         let mut claimed = Vec::new();
         let mut changes = Vec::new();
+        self.importing = false;
         for event in &transition.events {
             self.bring_graph(&mut run, event);
             if self.strict {
@@ -210,7 +219,8 @@ impl History {
         if self.records > 0 && matches!(event, Event::Queued(_)) {
             return Err("it begins a second time".to_owned());
         }
-        if run.status().is_final() && !reopens {
+        self.follow_replacement(run, event)?;
+        if run.status().is_final() && !reopens && !self.importing {
             return Err(format!("an ended run goes on by itself: {event:?}"));
         }
         if let Some(actor) = event.actor() {
@@ -256,18 +266,54 @@ impl History {
         Ok(None)
     }
 
+    /// A graph may be put on a failed run, with warnings of what that does. Until something is
+    /// tried again, only what the old graph did is undone.
+    fn follow_replacement(&mut self, run: &Run, event: &Event) -> CheckResult {
+        let has_failed = run.status() == RunStatus::Failed;
+        self.importing = match event {
+            Event::Imported { .. } => has_failed,
+            Event::Warning { .. } => self.importing,
+            _ => false,
+        };
+        self.replaced |= self.importing;
+        self.replaced &= !matches!(event, Event::Reattempted { .. } | Event::SetByHand(_));
+        let goes_on = match event {
+            Event::AttemptStarted(started) => !started.undo,
+            Event::AttemptEnded(_)
+            | Event::Routed { .. }
+            | Event::Expanded { .. }
+            | Event::Looped { .. }
+            | Event::IterationEnded { .. }
+            | Event::Waiting { .. }
+            | Event::ChildStarted(_) => true,
+            _ => false,
+        };
+        if self.replaced && goes_on {
+            return Err(format!("a replaced graph goes on by itself: {event:?}"));
+        }
+        Ok(())
+    }
+
     /// What must be true after an event.
     fn after(&mut self, run: &Run, event: &Event, changes: &[Change]) -> CheckResult {
         for change in changes {
             if let Change::Ready(node, _) = *change
                 && run.undone(node).is_none()
             {
+                if self.replaced {
+                    let path = run.path(node);
+                    return Err(format!("{path} of a replaced graph begins by itself"));
+                }
                 rules::may_begin(run, node)?;
             }
         }
         self.signals.agree(run)?;
         self.undoing.follow(run, event)?;
         match event {
+            Event::Compensating { ending, .. } if self.replaced => {
+                rules::ended_replaced(run, ending)
+            }
+            Event::Finished(finished) if self.replaced => rules::ended_replaced(run, finished),
             Event::Compensating { ending, .. } if !run.status().is_final() => {
                 rules::ended_properly(run, ending, self.changed)
             }

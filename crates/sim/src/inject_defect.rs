@@ -9,6 +9,7 @@ use crate::world::{World, Write};
 impl World {
     /// Puts a defect into a write; true if the store forgets it altogether.
     pub(crate) fn inject_defect(&mut self, write: &mut Write) -> bool {
+        self.spoil_release(&mut write.append);
         match self.defect {
             Some(Defect::NoFence) => write.append.head = self.store.head(write.append.run),
             Some(Defect::SkipRow) => write.append.row = None,

@@ -17,6 +17,7 @@ pub mod harness;
 pub mod history;
 mod inject_defect;
 mod ledger;
+mod limits;
 pub mod oracle;
 mod owners;
 mod process;
@@ -34,6 +35,7 @@ mod users;
 pub mod worker;
 pub mod workload;
 pub mod world;
+mod world_counts;
 
 pub use faults::Defect;
 pub use workload::WorkloadKind;

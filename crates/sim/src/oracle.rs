@@ -333,11 +333,11 @@ impl Oracle {
 
     /// A process hands an attempt to a worker.
     pub fn dispatched(&mut self, process: ProcessId, dispatch: &Dispatch, now: Millis) {
-        if !self.strict {
-            return;
+        // What workers have is followed in every world: commands to stop are compared with it.
+        if self.strict {
+            let verdict = self.explain(process, dispatch, now);
+            self.record_verdict(dispatch.run, verdict);
         }
-        let verdict = self.explain(process, dispatch, now);
-        self.record_verdict(dispatch.run, verdict);
         let key = (dispatch.run, dispatch.node, dispatch.attempt);
         let known = self.keys.entry(key);
         let known = known.or_insert_with(|| dispatch.idempotency_key());
@@ -534,7 +534,9 @@ fn within_bound(known: &Run, tenure: &Tenure, dispatch: &Dispatch, default: u32)
         let out = tenure.outstanding.len();
         return Err(format!("{} goes with {out} of {limit} out", dispatch.path));
     }
-    if !sequential || dispatch.undo {
+    // One that has begun is not ready: it is the one that goes, also in another process.
+    let has_begun = known.node_status(dispatch.node) == NodeStatus::Running;
+    if !sequential || dispatch.undo || has_begun {
         return Ok(());
     }
     let order = known.order(dispatch.node);

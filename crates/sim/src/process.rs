@@ -41,6 +41,7 @@ impl World {
             max_parallel: MAX_PARALLEL,
             record_bytes,
             labels: Labels::All,
+            shared_gates: self.has_limits(),
             // Every other process has its decisions evaluated elsewhere, wherever it can.
             inline_steps: if writer.0.is_multiple_of(2) { 0 } else { 5_000 },
             seed: self.random.number(),
@@ -75,6 +76,7 @@ impl World {
         self.counts.crashes += 1;
         self.oracle.died(id);
         self.hang_up(id);
+        self.forget_admitting(id);
         self.executing
             .retain(|_, executing| executing.process != id);
         self.lanes.retain(|&(owner, _), _| owner != id);
@@ -148,6 +150,7 @@ impl World {
         } else {
             self.poll_appends(id);
         }
+        self.let_through(id);
         while let Some(process) = self.processes.get_mut(&id) {
             let Some(effect) = process.shard.poll_effect() else {
                 break;
@@ -257,6 +260,9 @@ impl World {
         }
         // A run that was dropped, and maybe acquired again, has nothing to do with it.
         let dropped = self.cluster.is_some() && !awaited;
+        if result.is_ok() {
+            self.release_owed(run);
+        }
         match &result {
             _ if dropped => {}
             Ok(appended) => self.oracle.answered(id, run, appended.head.sequence),

@@ -94,6 +94,23 @@ pub fn ended_properly(run: &Run, finished: &Finished, changed: bool) -> CheckRes
     }
 }
 
+/// A run whose graph was replaced after it had failed, and of which the rest is undone, stays failed:
+/// what the new graph added has not begun, and nothing else is open.
+pub fn ended_replaced(run: &Run, finished: &Finished) -> CheckResult {
+    let is_open = |node: &Instance| {
+        let status = run.node_status(*node);
+        !status.is_final() && status != NodeStatus::Pending
+    };
+    if let Some(node) = run.top_instances().find(is_open) {
+        let (path, status) = (run.path(node), run.node_status(node));
+        return Err(format!("a replaced graph ended while {path} is {status}"));
+    }
+    match finished.status {
+        RunStatus::Failed => Ok(()),
+        status => Err(format!("a replaced graph of a failed run ended {status}")),
+    }
+}
+
 /// In a graph that was exchanged a node's number is not its place.
 fn is_handled(run: &Run, node: Instance, changed: bool) -> bool {
     if changed {

@@ -1,6 +1,6 @@
 //! What actions do where a script says so and it is not drawn: a user's definition is simulated
-//! with outcomes, delays and outputs by node. No action is called; each echoes its
-//! parameters unless its output is given.
+//! with outcomes, delays and outputs by node. No action is called: those that do nothing outside
+//! are evaluated, and others echo their parameters unless their output is given.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,9 +30,24 @@ pub struct Behaviour {
     pub output: Option<Arc<str>>,
 }
 
+/// What an action does of which no behaviour is told.
+#[derive(Debug)]
+pub struct Evaluated {
+    /// How long it takes, in milliseconds.
+    pub takes_ms: u64,
+    /// Its output as JSON, or its error.
+    pub result: Result<Arc<str>, Failure>,
+}
+
+/// Says what an action does, by its name, attempt and rendered parameters; nothing if that is
+/// not known.
+pub type Evaluate = fn(&str, u32, &str) -> Option<Evaluated>;
+
 /// How everything behaves.
 #[derive(Clone, Debug, Default)]
 pub struct BehaviourScript {
+    /// What actions do that behave as their parameters say.
+    pub evaluate: Option<Evaluate>,
     /// By the node's path in the definition, `loop/node`.
     pub nodes: BTreeMap<String, Behaviour>,
     /// Every other node.
@@ -60,9 +75,14 @@ impl BehaviourScript {
         let rendered = render(dispatch, store);
         let parameters = rendered.as_ref().ok().cloned().flatten();
         let behaviour = self.behaviour(path);
-        // Compensations always succeed.
+        // What is told of a node is not told of its compensation.
         let told = !dispatch.undo;
-        let (low, high) = if told { behaviour.delay } else { (0, 0) };
+        let evaluated = self.evaluated(behaviour, dispatch, parameters.as_ref());
+        let (low, high) = match (told, &evaluated) {
+            (true, _) if behaviour.delay != (0, 0) => behaviour.delay,
+            (_, Some(evaluated)) => (evaluated.takes_ms, evaluated.takes_ms),
+            _ => (0, 0),
+        };
         let takes = random.between(low, high);
         let fails = random.fraction() < behaviour.fail;
         let (takes, outcome) = match rendered {
@@ -76,12 +96,14 @@ impl BehaviourScript {
                 (takes, retriable(code, "as simulated"))
             }
             Ok(parameters) => {
-                let output = behaviour
-                    .output
-                    .as_ref()
-                    .map(|text| Payload::new(text.clone()));
-                let output = output.or(parameters).unwrap_or_else(Payload::null);
-                (takes, Outcome::Succeeded(output))
+                let output = behaviour.output.as_ref().filter(|_| told);
+                let outcome = match (output, evaluated.map(|it| it.result)) {
+                    (Some(text), _) => Outcome::Succeeded(Payload::new(text.clone())),
+                    (None, Some(Ok(text))) => Outcome::Succeeded(Payload::new(text)),
+                    (None, Some(Err(failure))) => Outcome::Failed(failure),
+                    (None, None) => Outcome::Succeeded(parameters.unwrap_or_else(Payload::null)),
+                };
+                (takes, outcome)
             }
         };
         PlannedExecution {
@@ -90,6 +112,22 @@ impl BehaviourScript {
             stops_after: Some(0),
             parameters,
         }
+    }
+}
+
+impl BehaviourScript {
+    /// What the action does by itself, unless its output is told.
+    fn evaluated(
+        &self,
+        behaviour: &Behaviour,
+        dispatch: &Dispatch,
+        parameters: Option<&Payload>,
+    ) -> Option<Evaluated> {
+        if behaviour.output.is_some() && !dispatch.undo {
+            return None;
+        }
+        let parameters = parameters.map_or("{}", |parameters| parameters.text());
+        self.evaluate?(&dispatch.action, dispatch.attempt, parameters)
     }
 }
 

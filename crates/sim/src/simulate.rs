@@ -1,8 +1,10 @@
 //! A user's definition in virtual time: many seeds, each a world with crashes, where a script
-//! says what actions do. Counts what can happen, and checks no rules.
+//! says what actions do. Counts what can happen. Of the oracle's rules those are checked that need
+//! no copy of each state; a broken one ends the world, because what follows would mean nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use windlass_core::defaults::Defaults;
 use windlass_core::event::{Compensation, Transition};
@@ -17,7 +19,7 @@ use crate::faults::{Faults, Side};
 use crate::random::Random;
 use crate::script::BehaviourScript;
 use crate::unblock::awaited;
-use crate::workload::{RunRequest, Workload};
+use crate::workload::{PRIORITY, RunRequest, Workload};
 use crate::world::{EPOCH, Event, Options, Setup, World};
 
 /// A run that has not ended after this long counts as one that never ends.
@@ -45,6 +47,25 @@ pub struct Simulation {
 impl Simulation {
     /// Runs one seed.
     pub fn run(&self, seed: u64) -> Account {
+        self.run_with(seed, Options::default())
+    }
+
+    fn run_with(&self, seed: u64, options: Options) -> Account {
+        let mut world = self.world(seed, options);
+        world.run();
+        world.account(seed, &self.plan)
+    }
+
+    /// Runs one seed, unless it is stopped before its end.
+    pub fn run_unless(&self, seed: u64, stopped: &Arc<AtomicBool>) -> Option<Account> {
+        let mut world = self.world(seed, Options::default());
+        world.stopped = Some(Arc::clone(stopped));
+        world.run();
+        let is_whole = !stopped.load(Ordering::Relaxed);
+        is_whole.then(|| world.account(seed, &self.plan))
+    }
+
+    fn world(&self, seed: u64, options: Options) -> World {
         let mut random = Random::new(seed);
         // Neighbouring seeds have little in common after one step.
         random.number();
@@ -64,11 +85,10 @@ impl Simulation {
             max_steps: self.max_steps,
             until: Some(Millis(EPOCH).plus(YEAR_MS)),
             cluster: None,
+            limits: None,
             defaults: self.defaults.some(),
         };
-        let mut world = World::with(seed, setup, Options::default());
-        world.run();
-        world.account(seed, &self.plan)
+        World::with(seed, setup, options)
     }
 
     fn workload(&self) -> Workload {
@@ -88,6 +108,8 @@ impl Simulation {
             trigger: self.trigger.clone(),
             user_actions: Vec::new(),
             fork: None,
+            gate: None,
+            priority: PRIORITY,
         };
         Workload {
             catalogue,
@@ -158,8 +180,11 @@ impl World {
             let state = self.oracle.history(run)?.last()?;
             Some((run, state))
         });
+        let broken = self.oracle.violation();
         let Some((run, state)) = root else {
-            return Account::empty(seed, "the run was never accepted");
+            let mut account = Account::empty(seed, "the run was never accepted");
+            broken.into_iter().for_each(|rule| account.breaks(rule));
+            return account;
         };
         let ending = match state.finished() {
             Some(finished) => Ending::Finished {
@@ -190,6 +215,7 @@ impl World {
             ..Account::default()
         };
         account.read(&self.store.records(run), plan, state.created_at());
+        broken.into_iter().for_each(|rule| account.breaks(rule));
         account
     }
 
@@ -227,4 +253,68 @@ pub fn scripted_nodes(plan: &Plan) -> BTreeMap<String, Vec<String>> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::RunStatus;
+
+    use super::*;
+    use crate::faults::Defect;
+    use crate::script::Behaviour;
+
+    /// Two requests, of which the first that is answered wins and the other is let go.
+    fn race() -> Simulation {
+        let text = include_str!("../../../examples/race.json");
+        let slow = Behaviour {
+            delay: (60_000, 60_000),
+            ..Behaviour::default()
+        };
+        let script = BehaviourScript {
+            nodes: BTreeMap::from([("slow".to_owned(), slow)]),
+            ..BehaviourScript::default()
+        };
+        Simulation {
+            text: text.into(),
+            plan: crate::workload::plan(text),
+            trigger: "{}".to_owned(),
+            script: Arc::new(script),
+            defaults: Defaults::default(),
+            crashes: true,
+            max_steps: 10_000,
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_is_let_go_breaks_no_rule() {
+        for seed in 0..200 {
+            let account = race().run(seed);
+            assert_eq!(account.broken, None, "seed {seed}");
+            let succeeded = matches!(
+                account.ending,
+                Ending::Finished {
+                    status: RunStatus::Succeeded,
+                    ..
+                }
+            );
+            assert!(succeeded, "seed {seed}: {:?}", account.ending);
+        }
+    }
+
+    #[test]
+    fn a_broken_rule_ends_the_simulation_and_is_told() {
+        let options = Options {
+            defect: Some(Defect::LoseAnswered),
+            ..Options::default()
+        };
+        let accounts = (0..50).map(|seed| race().run_with(seed, options));
+        let broken: Vec<Account> = accounts.filter(|it| it.broken.is_some()).collect();
+        assert!(broken.len() > 5, "{}", broken.len());
+        for account in broken {
+            let last = account.story.last().map(|(_, words)| words.as_str());
+            let words = last.unwrap_or_default();
+            assert!(words.contains("is answered"), "{words}");
+            assert_eq!(account.ending, Ending::RuleBroken);
+        }
+    }
 }

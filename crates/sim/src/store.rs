@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_core::definition::Pool;
 use windlass_core::event::{Event, Transition};
 use windlass_core::plan::Plan;
 use windlass_core::run::{Run, Snapshot};
@@ -13,14 +14,15 @@ use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
 use windlass_orchestrator::supervisor::DuePlace;
 use windlass_store::{
-    Append, AppendError, Appended, Blobs as _, Head, Inbox as _, InboxItem, Log as _, MemoryStore,
-    Offer, OfferAnswer, Partitions, Queries, Record, RunRow, Wait as _, WriterId, block_on,
+    Append, AppendError, Appended, Blobs as _, GivenSlots, Head, Inbox as _, InboxItem, Log as _,
+    MemoryStore, Offer, OfferAnswer, Partitions, PoolKey, PoolRow, Pools as _, Queries, Record,
+    RunRow, SlotRequest, SlotsTaken, Wait as _, WriterId, block_on,
 };
 
 /// What is durable.
 #[derive(Debug, Default)]
 pub struct SimStore {
-    memory: MemoryStore,
+    pub(crate) memory: MemoryStore,
     /// What each run's records say.
     said: BTreeMap<RunId, Vec<Said>>,
 }
@@ -44,6 +46,34 @@ impl SimStore {
     pub fn said(&self, run: RunId, sequence: u64) -> Option<&Said> {
         let place = usize::try_from(sequence.checked_sub(1)?).ok()?;
         self.said.get(&run)?.get(place)
+    }
+
+    /// Asks for slots of pools; a pool that no test made has as many as a pool can have.
+    pub fn take_slots(&mut self, requests: Vec<SlotRequest>) -> SlotsTaken {
+        for request in &requests {
+            let known = self.memory.pool(&request.pool).wait();
+            if known.expect("memory always answers").is_none() {
+                self.put_pool(request.pool.clone(), Pool::MOST_SLOTS);
+            }
+        }
+        let taken = block_on(self.memory.take_slots(requests));
+        taken.expect("memory always answers")
+    }
+
+    /// Makes a pool, or changes its size.
+    pub fn put_pool(&mut self, pool: PoolKey, slots: u32) {
+        let updated_at = Millis(0);
+        let row = PoolRow {
+            pool,
+            slots,
+            updated_at,
+        };
+        block_on(self.memory.put_pool(row)).expect("memory always answers");
+    }
+
+    /// Frees slots without a record; gives the pools that they were of.
+    pub fn give_slots(&mut self, given: &[GivenSlots]) -> Vec<PoolKey> {
+        block_on(self.memory.give_slots(given)).expect("memory always answers")
     }
 
     /// A run's head.

@@ -52,7 +52,8 @@ impl World {
             .map(|(run, state)| (run, state.status(), awaited(state)))
             .collect();
         let queued = unfinished.iter().find(|it| it.1 == RunStatus::Pending);
-        if let Some(&(run, ..)) = queued {
+        // Behind a gate they wait rightly, for one that waits for help.
+        if let Some(&(run, ..)) = queued.filter(|_| !self.has_limits()) {
             if self.cluster.is_some() {
                 // Owners look for what was started.
                 return false;

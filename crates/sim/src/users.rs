@@ -10,7 +10,7 @@ use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{LoadedRunFacts, WakeStep, acquire};
-use windlass_orchestrator::{AcquireMode, CommandId, ShardInput, Start};
+use windlass_orchestrator::{AcquireMode, Begin, CommandId, ShardInput, Start};
 use windlass_store::{Bell, Claim};
 
 use crate::faults::Defect;
@@ -28,6 +28,21 @@ pub(crate) fn actor(number: CommandId) -> Actor {
 }
 
 impl World {
+    /// A request is one run, however often it was sent.
+    pub(crate) fn one_run_for_each_request(&mut self) {
+        for index in 0..self.requests.len() {
+            let runs = self.request_of.iter();
+            let with_log = runs
+                .filter(|&(_, &of)| of == index)
+                .filter(|&(&run, _)| self.oracle.history(run).is_some())
+                .count();
+            if with_log != 1 && self.violation.is_none() {
+                let reason = format!("request {index} has {with_log} runs");
+                self.violation = Some(reason);
+            }
+        }
+    }
+
     /// The owner recovers runs that no process executes, and knows when to wake those that sleep. A
     /// paused run may stay a row; a run that waits for its child is notified of the child's end.
     pub(crate) fn scan(&mut self) {
@@ -240,7 +255,24 @@ impl World {
             key: format!("r{index}").into(),
             value: run.as_bytes().to_vec(),
         };
+        let plan = plan.expect("every graph is in the catalogue");
         let mut queued = queued(index, &request.workflow, (number, definition), stored);
+        queued.gate.clone_from(&request.gate);
+        queued.priority = request.priority;
+        queued.partition = self.recorded_partition(run);
+        if begin == Begin::Later {
+            self.waits_for_gate(run);
+        }
+        let mut blobs = if is_blob { vec![trigger] } else { Vec::new() };
+        // Drawn runs set theirs with their nodes; a user's definition means its own.
+        for (name, value) in plan.vars().iter().filter(|_| self.script.is_some()) {
+            let payload = Payload::new(value.get());
+            let stored = payload.stored();
+            if matches!(stored, Stored::Blob { .. }) {
+                blobs.push(payload);
+            }
+            queued.vars.insert(name.clone(), stored);
+        }
         queued.defaults.clone_from(&self.defaults);
         if let Some(fork) = &request.fork {
             queued.origin = Some(fork.origin.clone());
@@ -249,9 +281,9 @@ impl World {
         let reused = request.fork.as_ref().map(|fork| fork.reused.clone());
         let start = Start {
             run,
-            plan: plan.expect("every graph is in the catalogue"),
+            plan,
             queued,
-            blobs: if is_blob { vec![trigger] } else { Vec::new() },
+            blobs,
             claims: vec![claim],
             begin,
             reused: reused.unwrap_or_default(),
@@ -422,11 +454,14 @@ impl World {
             }
             _ => false,
         };
-        let mode = if continues || self.random.chance(30) {
+        let mut mode = if continues || self.random.chance(30) {
             AcquireMode::RECOVER
         } else {
             AcquireMode::ForCommand
         };
+        if self.waits_to_begin(run) {
+            mode = AcquireMode::ForCommand;
+        }
         self.acquire(id, run, mode);
         self.oracle.commanded(id, run, number, format!("c{first}"));
         self.send(id, run, number, input);

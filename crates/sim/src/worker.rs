@@ -124,6 +124,7 @@ pub fn report(random: &mut Random, started: Millis, ended: Millis, outcome: Outc
         parameters,
         meta: None,
         resources,
+        files: Vec::new(),
         lease: None,
     }
 }

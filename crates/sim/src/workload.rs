@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::Digest;
-use windlass_core::event::{ForkOrigin, ReusedNode};
+use windlass_core::event::{ConcurrencyKey, ForkOrigin, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_orchestrator::Begin;
 
 use crate::catalogue::WorkflowCatalogue;
 use crate::random::Random;
 use crate::{structured, user_actions};
+
+/// How urgent a run is that does not say so.
+pub(crate) const PRIORITY: u8 = 5;
 
 /// The largest generated graph.
 pub(crate) const MAX_NODES: u64 = 15;
@@ -26,6 +29,8 @@ pub enum WorkloadKind {
     Structured,
     /// Either of them, with two to four processes that divide the runs between them.
     Owners,
+    /// Several processes as well, with concurrency limits, pools and priorities.
+    Limits,
 }
 
 /// What a world is asked to do.
@@ -45,7 +50,9 @@ impl Workload {
         match kind {
             WorkloadKind::Plain => plain(random, horizon),
             WorkloadKind::Structured => structured::workload(random, horizon),
-            WorkloadKind::Owners => crate::owners::workload(random, horizon, false),
+            WorkloadKind::Owners | WorkloadKind::Limits => {
+                crate::owners::workload(random, horizon, false)
+            }
         }
     }
 }
@@ -65,6 +72,10 @@ pub struct RunRequest {
     pub user_actions: Vec<(u64, UserAction)>,
     /// The run that it is forked from, and what it reuses of that.
     pub fork: Option<Arc<ForkRequest>>,
+    /// The gate that it passes, and from 0 to 9 how urgent it is.
+    pub gate: Option<ConcurrencyKey>,
+    /// See `gate`.
+    pub priority: u8,
 }
 
 /// What a run takes over from the one that it is forked from.
@@ -180,6 +191,8 @@ pub(crate) fn request(
             user_actions::plain(random, first, horizon)
         },
         fork: None,
+        gate: None,
+        priority: PRIORITY,
     }
 }
 

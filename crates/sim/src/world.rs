@@ -4,20 +4,22 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use windlass_core::command::Command;
 use windlass_core::defaults::Defaults;
-use windlass_core::event::{After, Event as RunEvent};
+use windlass_core::event::After;
 use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Interrupt, Report};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::supervisor::ChildPlace;
 use windlass_orchestrator::{AcquireMode, CommandId, Evaluation};
-use windlass_store::{Append, AppendError, Appended, Error, Head};
+use windlass_store::{Append, AppendError, Appended, Error, Head, WorkKey};
 
 use crate::catalogue::WorkflowCatalogue;
 use crate::child_coordinator::Lanes;
 use crate::faults::{Defect, Faults, Side};
+use crate::limits::Limits;
 use crate::oracle::{Oracle, ProcessId};
 use crate::owners::{self, Cluster, OwnersEvent};
 use crate::process::Process;
@@ -26,6 +28,8 @@ use crate::script::BehaviourScript;
 use crate::store::SimStore;
 use crate::trace::Trace;
 use crate::workload::{RunRequest, UserAction, Workload, WorkloadKind};
+
+pub use crate::world_counts::WorldCounts;
 
 /// When worlds begin.
 pub(crate) const EPOCH: i64 = 1_000_000;
@@ -62,76 +66,6 @@ pub struct WorldOutcome {
     pub counts: WorldCounts,
     /// How each run ended, where that depends on nothing but what was asked for.
     pub ends: Option<BTreeMap<String, String>>,
-}
-
-/// What happened in a world, counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WorldCounts {
-    /// Events of the world's queue and deadlines.
-    pub steps: u64,
-    /// Runs with a log.
-    pub runs: u64,
-    /// Durable records.
-    pub records: u64,
-    /// Processes that died.
-    pub crashes: u64,
-    /// Attempts handed to workers.
-    pub dispatches: u64,
-    /// Appends that the fence refused.
-    pub conflicts: u64,
-    /// How often a process had to ask what became of an append.
-    pub doubts: u64,
-    /// Runs that were read again because another process wrote to them.
-    pub reloads: u64,
-    /// Child runs that were started.
-    pub children: u64,
-    /// How often a run was released to sleep.
-    pub sleeps: u64,
-    /// How often the world had to help a run that waited for a person.
-    pub nudges: u64,
-    /// Decisions that were evaluated elsewhere.
-    pub evaluations: u64,
-    /// How often a process died or lost a run.
-    pub losses: u64,
-    /// Graphs that were imported.
-    pub imports: u64,
-    /// Runs that reuse results of another.
-    pub forks: u64,
-    /// How often a user retried or skipped a compensation.
-    pub undo_hands: u64,
-    /// Children that went on after their parent had ended, because it could not say so.
-    pub forgotten: u64,
-    /// Partitions that a process handed over.
-    pub hand_overs: u64,
-    /// How often a process was stopped for a while.
-    pub pauses: u64,
-    /// How often a process lost its session, with all that it held.
-    pub forfeits: u64,
-    /// Wake-ups that were lost.
-    pub lost_rings: u64,
-    /// Commands that were offered to another process.
-    pub offers: u64,
-    /// Those whose caller got success, a refusal, and no answer.
-    pub offers_taken: u64,
-    /// See `offers_taken`.
-    pub offers_refused: u64,
-    /// See `offers_taken`.
-    pub offers_unanswered: u64,
-    /// Offers that another owner had begun to decide on, and was lost before it had.
-    pub offers_passed_on: u64,
-}
-
-impl WorldCounts {
-    fn note(&mut self, event: &RunEvent) {
-        match event {
-            RunEvent::Imported { .. } => self.imports += 1,
-            RunEvent::Reused(_) => self.forks += 1,
-            RunEvent::CompensationRetried { .. } | RunEvent::CompensationSkipped { .. } => {
-                self.undo_hands += 1;
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Runs the world of a seed.
@@ -190,6 +124,8 @@ pub(crate) enum Event {
     Evaluate(ProcessId, Box<Evaluation>, Interrupt),
     /// A process hears where a run's log ends.
     HeadRead(ProcessId, RunId, Result<Head, Error>),
+    Slots(ProcessId, Vec<(WorkKey, bool)>),
+    LookAtPools,
     /// A process reads a run again that another wrote to.
     Reload(ProcessId, RunId),
     /// Values come from the store.
@@ -274,6 +210,8 @@ pub(crate) struct Setup {
     pub(crate) until: Option<Millis>,
     /// The processes, where several share the store.
     pub(crate) cluster: Option<Box<Cluster>>,
+    /// Its concurrency limits and pools.
+    pub(crate) limits: Option<Box<Limits>>,
     /// What the configuration gives to each run.
     pub(crate) defaults: Option<Box<Defaults>>,
 }
@@ -294,6 +232,8 @@ pub(crate) struct World {
     pub(crate) exact: bool,
     max_steps: u64,
     until: Option<Millis>,
+    /// Whether the world is given up before its end.
+    pub(crate) stopped: Option<Arc<AtomicBool>>,
     pub(crate) lanes: Lanes,
     pub(crate) requests: Vec<RunRequest>,
     /// Which request each run id was made for.
@@ -315,6 +255,7 @@ pub(crate) struct World {
     pub(crate) counts: WorldCounts,
     pub(crate) calm: bool,
     pub(crate) cluster: Option<Box<Cluster>>,
+    pub(crate) limits: Option<Box<Limits>>,
     pub(crate) defaults: Option<Box<Defaults>>,
     writes: u64,
     pub(crate) submitted: u64,
@@ -323,7 +264,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64, options: Options) -> Self {
-        if options.kind == WorkloadKind::Owners {
+        if matches!(options.kind, WorkloadKind::Owners | WorkloadKind::Limits) {
             return Self::of_owners(seed, options, false);
         }
         let mut random = Random::new(seed);
@@ -343,6 +284,7 @@ impl World {
             max_steps: MAX_STEPS,
             until: None,
             cluster: None,
+            limits: None,
             defaults: None,
         };
         Self::with(seed, setup, options)
@@ -367,6 +309,7 @@ impl World {
             exact,
             max_steps: setup.max_steps,
             until: setup.until,
+            stopped: None,
             lanes: Lanes::new(),
             requests: setup.workload.requests,
             request_of: BTreeMap::new(),
@@ -384,6 +327,7 @@ impl World {
             counts: WorldCounts::default(),
             calm: false,
             cluster: setup.cluster,
+            limits: setup.limits,
             defaults: setup.defaults,
             writes: 0,
             submitted: 0,
@@ -462,16 +406,21 @@ impl World {
                 self.violation = Some(format!("no end after {steps} steps"));
                 return;
             }
-            if self.until.is_some_and(|until| self.now > until) {
+            let stopped = self.stopped.as_ref();
+            if self.until.is_some_and(|until| self.now > until)
+                || stopped.is_some_and(|it| it.load(Ordering::Relaxed))
+            {
                 return;
             }
         }
+        self.tell_held();
         if self.violation.is_some() || self.exact {
             return;
         }
         if self.oracle.violation().is_none() {
             self.oracle.settled();
             self.every_offer_is_decided();
+            self.nothing_is_held();
             self.one_run_for_each_request();
         }
     }
@@ -586,6 +535,8 @@ impl World {
                 self.evaluate_on(process, evaluation, interrupt);
             }
             Event::HeadRead(process, run, result) => self.head_read(process, run, result),
+            Event::Slots(process, answers) => self.slots_answered(process, answers),
+            Event::LookAtPools => self.ask_pools(),
             Event::Reload(process, run) => {
                 self.acquire(process, run, AcquireMode::Recover(After::Stop));
             }
@@ -692,6 +643,7 @@ impl World {
             Ok(appended) => {
                 self.counts.records += 1;
                 self.oracle.wrote(process, run, write.number, write.tenure);
+                self.follow_owner(process, run);
                 let sequence = appended.head.sequence;
                 let said = self.store.said(run, sequence);
                 let said = said.expect("what is durable was decoded").clone();
@@ -705,6 +657,7 @@ impl World {
                         let submitted = write.submitted;
                         self.oracle
                             .durable(run, &transition, submitted, row.as_ref());
+                        self.follow_gates(run, &transition);
                         self.waiting(run, &transition);
                     }
                     Err(error) => self.oracle.record_verdict(run, Err(error)),
@@ -754,20 +707,6 @@ impl World {
                     }
                 }
                 _ => {}
-            }
-        }
-    }
-
-    fn one_run_for_each_request(&mut self) {
-        for index in 0..self.requests.len() {
-            let runs = self.request_of.iter();
-            let with_log = runs
-                .filter(|&(_, &of)| of == index)
-                .filter(|&(&run, _)| self.oracle.history(run).is_some())
-                .count();
-            if with_log != 1 && self.violation.is_none() {
-                let reason = format!("request {index} has {with_log} runs");
-                self.violation = Some(reason);
             }
         }
     }

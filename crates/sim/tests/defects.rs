@@ -156,6 +156,32 @@ fn a_late_commit_that_is_taken_as_not_written_is_caught() {
     check(Defect::LateCommitDenied, "answered as not written");
 }
 
+#[test]
+fn places_and_slots_that_are_released_after_the_append_are_caught() {
+    assert!(shows(Defect::ReleaseLater, "is never freed"));
+    assert!(shows(Defect::ReleaseLater, "it never ended"));
+}
+
+#[test]
+fn slots_that_a_doubled_wake_up_takes_twice_are_caught() {
+    assert!(shows(Defect::TakeTwice, "are never freed"));
+}
+
+#[test]
+fn a_limit_that_each_process_counts_for_itself_is_caught() {
+    check(Defect::LimitPerProcess, "at a gate with limit");
+}
+
+#[test]
+fn a_gate_that_is_counted_without_a_lock_is_caught() {
+    check(Defect::CountUnlocked, "at a gate with limit");
+}
+
+#[test]
+fn a_gate_that_is_released_twice_is_caught() {
+    check(Defect::ReleaseTwice, "at a gate with limit");
+}
+
 /// Whether some seed shows a defect in this way.
 fn shows(defect: Defect, expected: &str) -> bool {
     let options = Options {

@@ -39,6 +39,66 @@ fn a_resume_hands_nothing_out_before_it_is_durable() {
 }
 
 #[test]
+fn a_refusal_waits_for_the_record_that_it_rests_on() {
+    let mut harness = started(A);
+    harness.effects();
+    harness.command(RunCommand::Cancel { compensate: false });
+    harness.poll();
+    // The run is being stopped, as far as a record in flight says.
+    harness.command(RunCommand::Pause);
+    assert!(harness.effects().is_empty());
+    harness.answer();
+    let answers: Vec<String> = harness.effects();
+    assert_eq!(answers[0], "stop a#1");
+    assert_eq!(answers[1], "answer 1 ok");
+    assert!(
+        answers[2].starts_with("answer 2 Err(NotNow("),
+        "{answers:?}"
+    );
+}
+
+#[test]
+fn a_request_that_comes_again_before_its_refusal_gets_the_same() {
+    let mut harness = started(A);
+    harness.effects();
+    let reattempt = || {
+        let key = RequestKey {
+            key: "k".into(),
+            command: Digest::of(b"reattempt"),
+        };
+        let actor = Actor {
+            request: Some(Box::new(key)),
+            ..Actor::default()
+        };
+        RunInput::command(RunCommand::Reattempt { nodes: vec![0] }, actor)
+    };
+    harness.command(RunCommand::Pause);
+    harness.poll();
+    harness.ask(reattempt());
+    // It would be carried out now.
+    harness.end("a", 1, failure());
+    harness.ask(reattempt());
+    harness.settle();
+    let effects = harness.effects().into_iter();
+    let answers: Vec<String> = effects.filter(|it| it.starts_with("answer")).collect();
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    assert!(answers[1].starts_with("answer 2 Err("), "{answers:?}");
+    assert_eq!(answers[2].replace("answer 3", "answer 2"), answers[1]);
+}
+
+#[test]
+fn nothing_is_refused_by_a_record_that_was_not_stored() {
+    let mut harness = started(A);
+    harness.effects();
+    harness.command(RunCommand::Cancel { compensate: false });
+    harness.command(RunCommand::Pause);
+    harness.fail_append();
+    let effects = harness.effects();
+    let is_answer = |effect: &&String| effect.starts_with("answer");
+    assert_eq!(effects.iter().find(is_answer), None, "{effects:?}");
+}
+
+#[test]
 fn a_run_that_begins_later_is_let_go_and_begins_when_adopted() {
     let mut harness = harness(A);
     harness.start(Begin::Later);

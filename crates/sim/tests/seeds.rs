@@ -113,6 +113,11 @@ fn every_seed_of_several_owners_holds() {
     every_seed_holds(WorkloadKind::Owners, 2_000);
 }
 
+#[test]
+fn every_seed_with_limits_holds() {
+    every_seed_holds(WorkloadKind::Limits, 2_000);
+}
+
 fn every_seed_holds(kind: WorkloadKind, usual: u64) {
     let seeds = seeds(usual);
     let (mut failures, took) = failures(kind, 0..seeds);
@@ -182,6 +187,73 @@ fn an_answer_to_a_session_that_is_over_counts_for_no_other() {
     assert_eq!(violation, None);
 }
 
+/// A command was refused because of a record in flight that the store then did not take.
+#[test]
+fn a_refusal_rests_on_what_is_durable() {
+    holds(WorkloadKind::Structured, &[33_362]);
+}
+
+/// A process was stopped past its lease, and answered a refusal after the next owner had carried
+/// out the same request.
+#[test]
+fn a_refusal_is_given_under_the_lease() {
+    holds(WorkloadKind::Owners, &[37_991]);
+}
+
+/// A request came again while its refusal waited for a record, and was carried out.
+#[test]
+fn a_request_that_is_repeated_gets_the_refusal_that_waits() {
+    holds(WorkloadKind::Structured, &[1_898]);
+    holds(WorkloadKind::Owners, &[11_135]);
+}
+
+/// The deadline of an attempt that had been given up handed out a later one with the same number
+/// before it was durable.
+#[test]
+fn the_deadline_of_an_attempt_that_was_given_up_counts_for_no_other() {
+    holds(WorkloadKind::Plain, &[28_895]);
+}
+
+/// An attempt that an earlier owner had handed out waited for its turn, and its slots went to
+/// another.
+#[test]
+fn slots_of_an_attempt_that_may_be_with_a_worker_are_kept() {
+    let seeds = [16_926, 22_191, 23_579, 26_575, 38_805, 42_274];
+    holds(WorkloadKind::Limits, &seeds);
+}
+
+/// The first record of a child became durable after the next owner of its parent had tried to
+/// start it: the parent's node failed.
+#[test]
+fn a_child_that_an_earlier_owner_started_late_goes_on() {
+    holds(WorkloadKind::Limits, &[17_973]);
+}
+
+/// Two nodes failed in another order than in the undisturbed world.
+#[test]
+fn causes_are_compared_without_their_order() {
+    holds(WorkloadKind::Limits, &[48_859]);
+}
+
+/// A process whose lease was in doubt put a run to sleep, and acquired it again before that was
+/// carried out.
+#[test]
+fn only_what_acts_for_a_run_waits_for_the_lease() {
+    holds(WorkloadKind::Limits, &[22_941]);
+}
+
+/// Two processes told each other of room in pools without end.
+#[test]
+fn processes_do_not_tell_each_other_of_room_for_ever() {
+    holds(WorkloadKind::Limits, &[39_499]);
+}
+
+fn holds(kind: WorkloadKind, seeds: &[u64]) {
+    for &seed in seeds {
+        assert_eq!(run_seed(seed, of(kind)).violation, None, "seed {seed}");
+    }
+}
+
 /// Repeats the seed named by `WINDLASS_SEED`, of `WINDLASS_KIND`, and prints its trace.
 #[test]
 fn one_seed() {
@@ -192,6 +264,7 @@ fn one_seed() {
     let kind = match std::env::var("WINDLASS_KIND").as_deref() {
         Ok("Structured") => WorkloadKind::Structured,
         Ok("Owners") => WorkloadKind::Owners,
+        Ok("Limits") => WorkloadKind::Limits,
         _ => WorkloadKind::Plain,
     };
     tell(kind, seed);
@@ -206,6 +279,7 @@ fn the_same_seed_gives_the_same_logs() {
         WorkloadKind::Plain,
         WorkloadKind::Structured,
         WorkloadKind::Owners,
+        WorkloadKind::Limits,
     ]
     .into_iter()
     .flat_map(|kind| (0..seeds).map(move |seed| (kind, seed)))
@@ -220,7 +294,7 @@ fn the_same_seed_gives_the_same_logs() {
         assert!(!first.logs.is_empty(), "seed {seed}: nothing happened");
         assert_eq!(first.trace, second.trace, "seed {seed}");
     }
-    println!("figure repeated {}", 3 * seeds);
+    println!("figure repeated {}", 4 * seeds);
 }
 
 /// The worlds are not all calm: faults of every kind do happen.
@@ -263,6 +337,31 @@ fn structured_worlds_have_everything() {
     );
     let rare = (imports, forks, undo_hands);
     assert!(imports > 5 && forks > 5 && undo_hands > 0, "{rare:?}");
+}
+
+/// Worlds with limits do fill their gates and pools, and owners mend what others left.
+#[test]
+fn worlds_with_limits_have_everything() {
+    let (mut parked, mut waited, mut mended, mut crashes) = (0, 0, 0, 0);
+    let (mut hand_overs, mut lost_rings, mut compared) = (0, 0, 0);
+    for seed in 0..200 {
+        let outcome = run_seed(seed, of(WorkloadKind::Limits));
+        let counts = outcome.counts;
+        parked += counts.parked;
+        waited += counts.slots_waited;
+        mended += counts.places_mended;
+        crashes += counts.crashes;
+        hand_overs += counts.hand_overs;
+        lost_rings += counts.lost_rings;
+        compared += u64::from(outcome.ends.is_some());
+    }
+    let limits = (parked, waited, mended);
+    assert!(parked > 100 && waited > 1_000 && mended > 5, "{limits:?}");
+    let faults = (crashes, hand_overs, lost_rings, compared);
+    assert!(
+        crashes > 100 && hand_overs > 200 && lost_rings > 100 && compared > 50,
+        "{faults:?}"
+    );
 }
 
 /// Worlds of several owners do hand partitions over, lose sessions, and lose wake-ups; commands

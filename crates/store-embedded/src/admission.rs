@@ -1,9 +1,13 @@
 //! Which pending run begins next: walks over indexes that hold only runs that wait, in the
 //! order in which they begin, and only runs that are parked.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension as _};
 use windlass_core::RunId;
-use windlass_store::{Admission, Error, GateCount, Partitions, Pending, RunRow, TenantGate};
+use windlass_store::{
+    Admission, Error, GateCount, Partitions, Pending, Places as _, RunRow, TenantGate,
+};
 
 use crate::EmbeddedStore;
 use crate::codec::RUN_COLUMNS;
@@ -86,6 +90,35 @@ impl Admission for EmbeddedStore {
         }
         self.list(move |connection, damaged_rows| {
             query::begun(connection, damaged_rows, after, limit)
+        })
+    }
+
+    fn without_place(
+        &self,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        if !partitions.contains(PARTITION) {
+            return nothing();
+        }
+        let partitions = partitions.clone();
+        Box::pin(async move {
+            let places = self.places(&partitions, None, usize::MAX).await?;
+            let held: BTreeSet<(Box<str>, RunId)> = places
+                .into_iter()
+                .map(|it| (it.place.gate, it.place.run))
+                .collect();
+            let rows = self.list(move |connection, damaged_rows| {
+                query::active(connection, damaged_rows, after, usize::MAX)
+            });
+            let mut rows = rows.await?;
+            rows.retain(|row| {
+                let place = row.gate.clone().map(|gate| (gate, row.run));
+                !row.dead && place.is_some_and(|place| !held.contains(&place))
+            });
+            rows.truncate(limit);
+            Ok(rows)
         })
     }
 
@@ -279,11 +312,11 @@ mod tests {
             let next = cost(&connection, &tenant_sql("> ?"), &[&"a"]);
             let none = cost(&connection, &tenant_sql("IS NULL"), &[]);
             let first = cost_of(&connection, &waiting_sql(), &[&"b"], 5);
-            let nobody = cost_of(&connection, &waiting_sql(), &[&Null], 5);
+            let no_tenant = cost_of(&connection, &waiting_sql(), &[&Null], 5);
             connection.execute("UPDATE run SET aside = 1", []).unwrap();
             let parked = cost_of(&connection, &parked_sql(), &[&"g"], 5);
             let back = cost(&connection, PARKED_GATE, &[&"a"]);
-            [next, none, first, nobody, parked, back]
+            [next, none, first, no_tenant, parked, back]
         };
         assert_eq!(costs(10), costs(2000));
     }

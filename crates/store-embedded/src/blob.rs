@@ -44,6 +44,9 @@ pub(crate) fn insert(session: &Session<'_>, blobs: &[Blob]) -> Result<(), Fault>
 /// The catalogue's number in `blob_use`, which no run has.
 pub(crate) const CATALOGUE: i64 = 0;
 
+/// The number in `blob_use` of what attempts under way hold; no run has it. See `held.rs`.
+pub(crate) const HELD: i64 = -1;
+
 /// Notes that a run, by its number, uses values.
 pub(crate) fn note_uses<'a>(
     connection: &Connection,

@@ -43,17 +43,23 @@ pub(crate) fn held(
 /// Makes claims, which must be free.
 pub(crate) fn insert(connection: &Connection, claims: &[Claim]) -> Result<(), Fault> {
     for claim in claims {
-        connection
-            .prepare_cached(
-                "INSERT OR IGNORE INTO claim (namespace, key, value, sum) VALUES (?, ?, ?, ?)",
-            )?
-            .execute((
-                claim.namespace,
-                &claim.key,
-                &claim.value,
-                sum(claim.namespace, &claim.key, &claim.value).value(),
-            ))?;
+        put(connection, claim.namespace, &claim.key, &claim.value)?;
     }
+    Ok(())
+}
+
+/// Makes a claim, unless its key is taken.
+pub(crate) fn put(
+    connection: &Connection,
+    namespace: &str,
+    key: &str,
+    value: &[u8],
+) -> Result<(), Fault> {
+    const SQL: &str =
+        "INSERT OR IGNORE INTO claim (namespace, key, value, sum) VALUES (?, ?, ?, ?)";
+    let sum = sum(namespace, key, value).value();
+    let mut statement = connection.prepare_cached(SQL)?;
+    statement.execute((namespace, key, value, sum))?;
     Ok(())
 }
 

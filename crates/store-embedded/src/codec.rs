@@ -1,7 +1,8 @@
 //! How rows become columns and back. Old formats are converted here; nothing else in the
 //! crate knows how a status, a label map or an unsigned number is written.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Row;
 use rusqlite::types::Type;
@@ -195,13 +196,19 @@ pub(crate) fn run_sum(row: &RunRow, dead: bool) -> Sum {
     if let Some(message) = &row.error_message {
         sum = sum.text(message);
     }
+    for code in &row.cause_codes {
+        sum = sum.text("cause").text(code);
+    }
+    if let Some(origin) = &row.origin {
+        sum = sum.text("origin").bytes(origin.as_bytes());
+    }
     if dead { sum.text("dead") } else { sum }
 }
 
 /// The columns that [`run_row`] reads.
 pub(crate) const RUN_COLUMNS: &str = "run.run, status, version, priority, created_at, started_at, \
      ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum, asleep, \
-     gate, gate_limit, dead, error_message";
+     gate, gate_limit, dead, error_message, cause_codes, origin";
 
 /// Where `dead` stands among them.
 pub(crate) const DEAD_COLUMN: usize = 18;
@@ -227,6 +234,8 @@ pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         limit: row.get(17)?,
         dead: row.get(DEAD_COLUMN)?,
         error_message: row.get(19)?,
+        cause_codes: cause_codes(row, 20)?,
+        origin: optional_run(row, 21)?,
         partition: PARTITION,
     };
     run_sum(&decoded, decoded.dead).check(row, 14)?;
@@ -241,6 +250,9 @@ pub(crate) fn indexed(row: &RunRow) -> Indexed {
         tenant: row.tenant.clone(),
         workflow: row.workflow.clone(),
         labels: row.labels.clone(),
+        error_code: row.error_code.clone(),
+        cause_codes: row.cause_codes.clone(),
+        origin: row.origin,
         asleep: row.asleep,
         parent: row.parent,
         priority: row.priority,
@@ -258,6 +270,9 @@ impl Indexed {
             && self.workflow == row.workflow
             && self.tenant == row.tenant
             && self.labels == row.labels
+            && self.error_code == row.error_code
+            && self.cause_codes == row.cause_codes
+            && self.origin == row.origin
             && self.asleep == row.asleep
             && self.parent == row.parent
             && self.priority == row.priority
@@ -266,6 +281,42 @@ impl Indexed {
             && self.gate == row.gate
             && self.limit == row.limit
     }
+
+    /// What the run is found by in the table of labels: keys and values, each pair once.
+    pub(crate) fn terms(&self) -> Vec<(&str, Cow<'_, str>)> {
+        let labels = self.labels.iter();
+        let labels = labels.map(|(key, value)| (&**key, Cow::Borrowed(&**value)));
+        let codes: BTreeSet<&str> = self
+            .error_code
+            .iter()
+            .chain(&self.cause_codes)
+            .map(|code| &**code)
+            .collect();
+        let codes = codes.into_iter().map(|code| (ERROR_KEY, code.into()));
+        let origin = self.origin.iter();
+        let origin = origin.map(|origin| (ORIGIN_KEY, origin.to_string().into()));
+        labels.chain(codes).chain(origin).collect()
+    }
+}
+
+/// The key under which runs are found by the codes of their errors. No label has it: a label's key
+/// is a name, without control characters.
+pub(crate) const ERROR_KEY: &str = "\u{1}error";
+
+/// The key under which runs are found by the run they were forked from.
+pub(crate) const ORIGIN_KEY: &str = "\u{1}origin";
+
+/// The codes of root causes as text; nothing, if there are none.
+pub(crate) fn cause_codes_text(codes: &[Box<str>]) -> Option<String> {
+    (!codes.is_empty()).then(|| serde_json::json!(codes).to_string())
+}
+
+pub(crate) fn cause_codes(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<Box<str>>> {
+    let Some(text) = row.get::<_, Option<String>>(at)? else {
+        return Ok(Vec::new());
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error)))
 }
 
 /// See [`indexed`].
@@ -275,6 +326,9 @@ pub(crate) struct Indexed {
     pub(crate) tenant: Option<Box<str>>,
     pub(crate) workflow: Box<str>,
     pub(crate) labels: Labels,
+    pub(crate) error_code: Option<Box<str>>,
+    pub(crate) cause_codes: Vec<Box<str>>,
+    pub(crate) origin: Option<RunId>,
     pub(crate) asleep: bool,
     pub(crate) parent: Option<RunId>,
     pub(crate) priority: u8,

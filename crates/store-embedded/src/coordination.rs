@@ -5,9 +5,10 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_store::{
-    Bell, Error, ExpiredSession, GatePlace, ItemState, JoinedSession, LeaseAnswer, LeaseTerm,
-    LeasedItem, Leases, Listener, LiveSession, Partition, Partitions, Pending, Places, Pull,
-    SessionId, TakePlace, TakenPartition, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
+    BegunItem, Bell, Error, ExpiredSession, GatePlace, HeldPlace, ItemState, JoinedSession,
+    LeaseAnswer, LeaseTerm, LeasedItem, Leases, Listener, LiveSession, Partition, Partitions,
+    Pending, Places, ProcessInfo, Pull, QueueDepth, SessionId, TakePlace, TakenPartition, Wakes,
+    WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 use crate::EmbeddedStore;
@@ -21,10 +22,14 @@ const SESSION: &str = "lease-session";
 const COUNT: &str = "lease-session-count";
 
 impl Leases for EmbeddedStore {
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>> {
-        let stored: Box<str> = name.into();
+    fn join(
+        &self,
+        process: &ProcessInfo,
+        duration_ms: u64,
+    ) -> Pending<'_, Result<JoinedSession, Error>> {
+        let stored = process.name.clone();
         let begun = self.task(None, move |session| begin(session.connection, &stored));
-        let name: Box<str> = name.into();
+        let process = process.clone();
         Box::pin(async move {
             let (session, others) = begun.await?;
             let coordinator = self.coordinator();
@@ -32,7 +37,7 @@ impl Leases for EmbeddedStore {
             if let Some(last) = gone.max() {
                 coordinator.was_left_by(Partition(0), last);
             }
-            Ok(coordinator.join_as(session, &name, duration_ms))
+            Ok(coordinator.join_as(session, &process, duration_ms))
         })
     }
 
@@ -50,6 +55,22 @@ impl Leases for EmbeddedStore {
 
     fn give(&self, session: SessionId, partitions: &[Partition]) -> Pending<'_, Result<(), Error>> {
         self.coordinator().give(session, partitions)
+    }
+
+    fn describe(
+        &self,
+        session: SessionId,
+        process: &ProcessInfo,
+    ) -> Pending<'_, Result<bool, Error>> {
+        self.coordinator().describe(session, process)
+    }
+
+    fn take_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<bool, Error>> {
+        self.coordinator().take_named(session, name)
+    }
+
+    fn give_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<(), Error>> {
+        self.coordinator().give_named(session, name)
     }
 
     fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>> {
@@ -138,11 +159,11 @@ fn remove(connection: &Connection, session: SessionId) -> Result<bool, Fault> {
 }
 
 impl Places for EmbeddedStore {
-    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>> {
+    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<Option<u64>>, Error>> {
         self.coordinator().take_places(places)
     }
 
-    fn give_places(&self, places: Vec<GatePlace>) -> Pending<'_, Result<(), Error>> {
+    fn give_places(&self, places: Vec<HeldPlace>) -> Pending<'_, Result<(), Error>> {
         self.coordinator().give_places(places)
     }
 
@@ -151,7 +172,7 @@ impl Places for EmbeddedStore {
         partitions: &Partitions,
         after: Option<&GatePlace>,
         limit: usize,
-    ) -> Pending<'_, Result<Vec<GatePlace>, Error>> {
+    ) -> Pending<'_, Result<Vec<HeldPlace>, Error>> {
         self.coordinator().places(partitions, after, limit)
     }
 }
@@ -171,12 +192,25 @@ impl WorkQueue for EmbeddedStore {
         self.coordinator().push(items)
     }
 
+    fn push_begun(
+        &self,
+        items: Vec<BegunItem>,
+        worker: &str,
+        session: SessionId,
+    ) -> Pending<'_, Result<Vec<Option<WorkLease>>, Error>> {
+        self.coordinator().push_begun(items, worker, session)
+    }
+
     fn pull(&self, pull: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>> {
         self.coordinator().pull(pull)
     }
 
     fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
         self.coordinator().known(keys)
+    }
+
+    fn queue_depth(&self, limit: usize) -> Pending<'_, Result<Vec<QueueDepth>, Error>> {
+        self.coordinator().queue_depth(limit)
     }
 
     fn renew_item(

@@ -3,7 +3,9 @@
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::RunId;
-use windlass_store::{Error, Inbox, InboxItem, Offer, OfferAnswer, Partitions, Pending};
+use windlass_store::{
+    Error, Inbox, InboxBounds, InboxItem, Offer, OfferAnswer, Partitions, Pending,
+};
 
 use crate::codec::{self, Sum};
 use crate::error::Fault;
@@ -23,10 +25,15 @@ impl Inbox for EmbeddedStore {
         })
     }
 
-    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
+    fn inbox_page(
+        &self,
+        run: RunId,
+        after: u64,
+        most: InboxBounds,
+    ) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
         answer(|| {
             self.readers()
-                .read(|connection| items(connection, run))
+                .read(|connection| page(connection, run, after, most))
                 .map_err(|fault| fault.about(run))
         })
     }
@@ -78,19 +85,33 @@ fn offer_one(connection: &Connection, offer: &Offer) -> Result<bool, Fault> {
     Ok(kept == 1)
 }
 
-/// What waits for a run, oldest first.
+/// All that waits for a run, oldest first.
 pub(crate) fn items(connection: &Connection, run: RunId) -> Result<Vec<InboxItem>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT key, bytes, sum FROM inbox WHERE run = ? ORDER BY number")?;
-    let items = statement.query_map([run.as_bytes()], |row| {
+    let (items, bytes) = (usize::MAX, usize::MAX);
+    page(connection, run, 0, InboxBounds { items, bytes })
+}
+
+/// What waits for a run after a place, oldest first.
+fn page(
+    connection: &Connection,
+    run: RunId,
+    after: u64,
+    most: InboxBounds,
+) -> Result<Vec<InboxItem>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT key, bytes, sum, number FROM inbox WHERE run = ? AND number > ? ORDER BY number",
+    )?;
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let items = statement.query_map((run.as_bytes(), after), |row| {
         let item = InboxItem {
+            number: u64::try_from(row.get::<_, i64>(3)?).unwrap_or_default(),
             key: row.get(0)?,
             bytes: row.get(1)?,
         };
         sum(run, &item.key, &item.bytes).check(row, 2)?;
         Ok(item)
     })?;
-    Ok(items.collect::<Result<_, _>>()?)
+    Ok(most.cut(items)?)
 }
 
 /// See [`Inbox::offered`]: from run to run through the index, however much each has.

@@ -40,6 +40,7 @@ mod files;
 mod forget;
 #[cfg(test)]
 mod fuzz;
+mod held;
 mod hook;
 mod inbox;
 mod journal;
@@ -50,6 +51,7 @@ mod mark;
 mod migrate;
 mod pack;
 mod page;
+mod pools;
 mod private;
 mod query;
 mod queue;
@@ -63,6 +65,7 @@ mod segment;
 mod space;
 mod store;
 mod sweep;
+mod transfer;
 mod wal;
 mod writer;
 

@@ -67,8 +67,8 @@ impl Heads {
 pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT sequence, append_id, chain, number, status, tenant, workflow, labels, asleep, \
-         parent, priority, created_at, ended_at, gate, gate_limit, dead \
-         FROM run WHERE run = ?",
+         parent, priority, created_at, ended_at, gate, gate_limit, dead, error_code, \
+         cause_codes, origin FROM run WHERE run = ?",
     )?;
     let entry = statement.query_row([run.as_bytes()], |row| {
         // A row that cannot be read counts as missing: the log continues, and the next row
@@ -100,6 +100,9 @@ fn indexed(row: &Row<'_>) -> rusqlite::Result<Option<Indexed>> {
         ended_at: row.get(12)?,
         gate: row.get(13)?,
         limit: row.get(14)?,
+        error_code: row.get(16)?,
+        cause_codes: codec::cause_codes(row, 17)?,
+        origin: codec::optional_run(row, 18)?,
     }))
 }
 
@@ -291,11 +294,9 @@ pub(crate) fn insert_row(
 ) -> Result<i64, Fault> {
     const SQL: &str = "INSERT INTO run (run, sequence, append_id, chain, status, version, \
          priority, created_at, started_at, ended_at, wake_at, tenant, workflow, request_id, \
-         error_code, parent, labels, sum, asleep, gate, gate_limit, error_message) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-    if !row.labels.is_empty() {
-        query::label(connection, run, &codec::indexed(row))?;
-    }
+         error_code, parent, labels, sum, asleep, gate, gate_limit, error_message, cause_codes, origin) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    query::label(connection, run, &codec::indexed(row))?;
     Ok(connection.prepare_cached(SQL)?.insert(params![
         run.as_bytes(),
         signed(head.sequence),
@@ -319,6 +320,8 @@ pub(crate) fn insert_row(
         row.gate,
         row.limit,
         row.error_message,
+        codec::cause_codes_text(&row.cause_codes),
+        row.origin.as_ref().map(RunId::as_bytes),
     ])?)
 }
 
@@ -366,7 +369,7 @@ pub(crate) fn update_row(
          version = ?8, priority = ?9, created_at = ?10, started_at = ?11, ended_at = ?12, \
          wake_at = ?13, tenant = ?14, workflow = ?15, request_id = ?16, error_code = ?17, \
          parent = ?18, labels = ?19, sum = ?20, asleep = ?21, gate = ?22, gate_limit = ?23, \
-         error_message = ?24, aside = aside AND ?7 = 0 \
+         error_message = ?24, cause_codes = ?25, origin = ?26, aside = aside AND ?7 = 0 \
          WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     relabel(connection, entry, row)?;
     Ok(connection.prepare_cached(SQL)?.execute(params![
@@ -394,16 +397,14 @@ pub(crate) fn update_row(
         row.gate,
         row.limit,
         row.error_message,
+        codec::cause_codes_text(&row.cause_codes),
+        row.origin.as_ref().map(RunId::as_bytes),
     ])?)
 }
 
 /// Updates the labels by which the run is found to those of the row.
 fn relabel(connection: &Connection, entry: &Entry, row: &RunRow) -> Result<(), Fault> {
-    let old = entry.indexed.as_ref();
-    if row.labels.is_empty() && old.is_none_or(|old| old.labels.is_empty()) {
-        return Ok(());
-    }
-    if let Some(old) = old {
+    if let Some(old) = &entry.indexed {
         query::unlabel(connection, row.run, old)?;
     }
     query::label(connection, row.run, &codec::indexed(row))

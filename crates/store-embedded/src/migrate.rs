@@ -213,8 +213,20 @@ const FROM_5: &str = "
 ALTER TABLE run ADD COLUMN error_message TEXT;
 ";
 
+/// What makes version 7 of version 6: runs are found by the codes of their errors and by the run
+/// they were forked from, and those that no other run started have an index. Rows that are there
+/// have the code of their error alone, because the rest stands in their logs.
+const FROM_6: &str = "
+ALTER TABLE run ADD COLUMN cause_codes TEXT;
+ALTER TABLE run ADD COLUMN origin BLOB;
+CREATE INDEX run_roots ON run (run) WHERE parent IS NULL AND status IS NOT NULL;
+INSERT OR IGNORE INTO label (key, value, tenant, status, run)
+  SELECT char(1) || 'error', error_code, coalesce(tenant, ''), status, run FROM run
+  WHERE error_code IS NOT NULL AND status IS NOT NULL;
+";
+
 /// The steps from each version to the next, from version 1 on.
-const STEPS: [&str; 5] = [FROM_1, FROM_2, FROM_3, FROM_4, FROM_5];
+const STEPS: [&str; 6] = [FROM_1, FROM_2, FROM_3, FROM_4, FROM_5, FROM_6];
 
 /// Which version a database has.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
@@ -254,12 +266,13 @@ mod tests {
     use super::*;
 
     /// The schemas of the versions before, from version 1 on.
-    const OLD: [&str; 5] = [
+    const OLD: [&str; 6] = [
         include_str!("../tests/common/schema-1.sql"),
         include_str!("../tests/common/schema-2.sql"),
         include_str!("../tests/common/schema-3.sql"),
         include_str!("../tests/common/schema-4.sql"),
         include_str!("../tests/common/schema-5.sql"),
+        include_str!("../tests/common/schema-6.sql"),
     ];
 
     /// Every table and index with its text, less its spaces.

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use windlass_core::{RunId, RunStatus};
 use windlass_store::{RunFilter, RunPage, RunRow, TenantFilter};
 
-use crate::codec::status_code;
+use crate::codec::{self, status_code};
 use crate::damaged::{self, DamagedRows};
 use crate::error::Fault;
 use crate::{clock, log};
@@ -45,7 +45,10 @@ fn first(
     wanted: usize,
 ) -> Result<Vec<RunRow>, Fault> {
     let mut rows = Vec::new();
-    let Some(mut most) = last_before(filter.before) else {
+    // A child of a run is no root, and no stream would end the search before it saw them all.
+    let is_contradiction = filter.roots && filter.parent.is_some();
+    let last = last_before(filter.before).filter(|_| !is_contradiction);
+    let Some(mut most) = last else {
         return Ok(rows);
     };
     let least = match filter.since {
@@ -56,7 +59,12 @@ fn first(
     while let Some(id) = agreed(connection, &mut streams, least, most)? {
         let run = RunId::from_bytes(id.to_be_bytes());
         match log::row(connection, run) {
-            Ok(row) => rows.extend(row.filter(|row| filter.matches(row))),
+            Ok(row) => {
+                let row = row.filter(|row| filter.matches(row));
+                if !filter.unforked || !is_forked(connection, run)? {
+                    rows.extend(row);
+                }
+            }
             Err(Fault::Sqlite(error)) => {
                 const DEAD: &str = "SELECT 1 FROM run WHERE run = ? AND dead <> 0";
                 let mut dead = connection.prepare_cached(DEAD)?;
@@ -73,6 +81,13 @@ fn first(
         most = id - 1;
     }
     Ok(rows)
+}
+
+/// Whether another run was forked from this one.
+fn is_forked(connection: &Connection, run: RunId) -> Result<bool, Fault> {
+    const SQL: &str = "SELECT 1 FROM label WHERE key = ? AND value = ? LIMIT 1";
+    let mut statement = connection.prepare_cached(SQL)?;
+    Ok(statement.exists([codec::ORIGIN_KEY, &run.to_string()])?)
 }
 
 /// The greatest id before a cursor; `None` if there is none.
@@ -117,8 +132,14 @@ fn streams(connection: &Connection, filter: &RunFilter) -> Result<Vec<Stream>, F
     statuses.sort_unstable_by_key(|status| status_code(*status));
     statuses.dedup();
     let mut streams = Vec::new();
-    for (key, value) in &filter.labels {
-        let names: [Value; 2] = [key.to_string().into(), value.to_string().into()];
+    let labels = filter.labels.iter();
+    let labels = labels.map(|(key, value)| (&**key, value.to_string()));
+    let error = filter.error.iter();
+    let error = error.map(|code| (codec::ERROR_KEY, code.to_string()));
+    let origin = filter.origin.iter();
+    let origin = origin.map(|run| (codec::ORIGIN_KEY, run.to_string()));
+    for (key, value) in labels.chain(error).chain(origin) {
+        let names: [Value; 2] = [key.to_owned().into(), value.into()];
         let tenants = tenants(connection, &LABEL, &names, &filter.tenant)?;
         streams.push(LABEL.stream(&names, &tenants, &statuses));
     }
@@ -132,7 +153,19 @@ fn streams(connection: &Connection, filter: &RunFilter) -> Result<Vec<Stream>, F
         let tenants = tenants(connection, &WORKFLOW, &names, &filter.tenant)?;
         streams.push(WORKFLOW.stream(&names, &tenants, &statuses));
     }
-    if streams.is_empty() {
+    if filter.dead == Some(true) {
+        streams.push(DEAD.stream(&[], &[], &[]));
+    }
+    if filter.waiting {
+        streams.push(ASLEEP.stream(&[], &[], &[RunStatus::Running]));
+    }
+    // The indexes of tenants and statuses are needed where nothing rarer was asked for.
+    let is_wide = streams.is_empty();
+    if filter.roots {
+        streams.push(ROOTS.stream(&[], &[], &[]));
+    }
+    let is_narrowed = filter.tenant != TenantFilter::Any || !filter.statuses.is_empty();
+    if is_wide && (is_narrowed || !filter.roots) {
         streams.push(match &filter.tenant {
             TenantFilter::Only(tenant) => {
                 let tenant = TENANT.tenant(tenant.as_deref());
@@ -152,7 +185,7 @@ struct Index {
     /// Takes the names and a tenant, and gives the next; none if it is not divided so.
     next_tenant: Option<&'static str>,
     /// How the index writes that there is no tenant.
-    nobody: Value,
+    no_tenant: Value,
     /// Further parts of each status.
     parts: &'static [i64],
 }
@@ -164,7 +197,7 @@ const LABEL: Index = Index {
         "SELECT tenant FROM label WHERE key = ? AND value = ? AND tenant > ? \
          ORDER BY tenant LIMIT 1",
     ),
-    nobody: Value::Text(String::new()),
+    no_tenant: Value::Text(String::new()),
     parts: &[],
 };
 
@@ -175,7 +208,7 @@ const WORKFLOW: Index = Index {
         "SELECT tenant FROM run INDEXED BY run_by_workflow WHERE status IS NOT NULL \
          AND workflow = ? AND tenant > ? ORDER BY tenant LIMIT 1",
     ),
-    nobody: Value::Null,
+    no_tenant: Value::Null,
     parts: &[],
 };
 
@@ -183,7 +216,7 @@ const TENANT: Index = Index {
     ids: "SELECT run FROM run INDEXED BY run_by_tenant WHERE tenant IS ? AND status = ? \
           AND run >= ? AND run <= ? ORDER BY run DESC LIMIT ?",
     next_tenant: None,
-    nobody: Value::Null,
+    no_tenant: Value::Null,
     parts: &[],
 };
 
@@ -194,7 +227,7 @@ const PARENT: Index = Index {
         "SELECT tenant FROM run INDEXED BY run_by_parent WHERE parent = ? AND tenant > ? \
          ORDER BY tenant LIMIT 1",
     ),
-    nobody: Value::Null,
+    no_tenant: Value::Null,
     parts: &[],
 };
 
@@ -203,20 +236,37 @@ const STATUS: Index = Index {
     ids: "SELECT run FROM run INDEXED BY run_by_status WHERE status = ? AND asleep = ? \
           AND run >= ? AND run <= ? ORDER BY run DESC LIMIT ?",
     next_tenant: None,
-    nobody: Value::Null,
+    no_tenant: Value::Null,
     parts: &[0, 1],
+};
+
+/// Those of the index of statuses that sleep.
+const ASLEEP: Index = Index {
+    parts: &[1],
+    ..STATUS
+};
+
+const ROOTS: Index = Index {
+    ids: "SELECT run FROM run INDEXED BY run_roots WHERE parent IS NULL AND status IS NOT NULL \
+          AND run >= ? AND run <= ? ORDER BY run DESC LIMIT ?",
+    ..EVERYTHING
+};
+
+const DEAD: Index = Index {
+    ids: "SELECT run FROM dead_letter WHERE run >= ? AND run <= ? ORDER BY run DESC LIMIT ?",
+    ..EVERYTHING
 };
 
 const EVERYTHING: Index = Index {
     ids: "SELECT run FROM run WHERE run >= ? AND run <= ? ORDER BY run DESC LIMIT ?",
     next_tenant: None,
-    nobody: Value::Null,
+    no_tenant: Value::Null,
     parts: &[],
 };
 
 impl Index {
     fn tenant(&self, tenant: Option<&str>) -> Value {
-        tenant.map_or_else(|| self.nobody.clone(), |tenant| tenant.to_owned().into())
+        tenant.map_or_else(|| self.no_tenant.clone(), |tenant| tenant.to_owned().into())
     }
 
     /// The ids under these names, of these tenants, in these statuses.
@@ -268,7 +318,7 @@ fn tenants(
             TenantFilter::Only(tenant) => vec![index.tenant(tenant.as_deref())],
         });
     };
-    let mut found = vec![index.nobody.clone()];
+    let mut found = vec![index.no_tenant.clone()];
     let mut statement = connection.prepare_cached(sql)?;
     let mut after = String::new();
     loop {
@@ -391,6 +441,11 @@ mod tests {
                 RunStatus::Succeeded
             },
             parent: n.is_multiple_of(5).then(|| run_id(1 << 40)),
+            error_code: rare.then(|| "NODE_FAILED".into()),
+            cause_codes: match rare {
+                true => vec!["TIMEOUT".into()],
+                false => Vec::new(),
+            },
             created_at: Millis(TIME + n as i64),
             ..row(run_id(n))
         };
@@ -440,6 +495,14 @@ mod tests {
         ]);
         each(&[&|_| {}, &|f| label(f, "env", "prod")]);
         each(&[&|_| {}, &|f| f.parent = Some(run_id(1 << 40))]);
+        each(&[&|_| {}, &|f| f.roots = true]);
+        each(&[
+            &|_| {},
+            &|f| f.error = Some("TIMEOUT".into()),
+            &|f| f.waiting = true,
+            &|f| f.dead = Some(true),
+            &|f| f.origin = Some(run_id(1)),
+        ]);
         each(&[&|_| {}, &|f| f.since = Some(Millis(TIME + 12_000))]);
         each(&[&|_| {}, &|f| f.before = Some(run_id(16_000))]);
         filters

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_store::{Head, ResourceRow, RunRow, StatusCounts, TenantFilter};
+use windlass_store::{Head, Relatives, ResourceRow, RunRow, StatusCounts, TenantFilter};
 
 use crate::codec::{self, Indexed, RUN_COLUMNS, Sum, status_code};
 use crate::damaged::{self, DamagedRows};
@@ -10,56 +10,47 @@ use crate::error::{self, Fault};
 use crate::log;
 use crate::writer::Session;
 
-/// Makes a run known by its labels.
+/// Makes a run known by its labels, the codes of its errors and its origin.
 pub(crate) fn label(connection: &Connection, run: RunId, row: &Indexed) -> Result<(), Fault> {
     const SQL: &str =
         "INSERT OR IGNORE INTO label (key, value, tenant, status, run) VALUES (?, ?, ?, ?, ?)";
-    for (key, value) in &row.labels {
-        let tenant = row.tenant.as_deref().unwrap_or_default();
-        connection.prepare_cached(SQL)?.execute(params![
-            key,
-            value,
-            tenant,
-            row.status,
-            run.as_bytes()
-        ])?;
-    }
-    Ok(())
+    each_term(connection, SQL, run, row)
 }
 
 /// Undoes [`label`].
 pub(crate) fn unlabel(connection: &Connection, run: RunId, row: &Indexed) -> Result<(), Fault> {
     const SQL: &str = "DELETE FROM label \
          WHERE key = ? AND value = ? AND tenant = ? AND status = ? AND run = ?";
-    for (key, value) in &row.labels {
-        let tenant = row.tenant.as_deref().unwrap_or_default();
-        connection.prepare_cached(SQL)?.execute(params![
-            key,
-            value,
-            tenant,
-            row.status,
-            run.as_bytes()
-        ])?;
+    each_term(connection, SQL, run, row)
+}
+
+fn each_term(connection: &Connection, sql: &str, run: RunId, row: &Indexed) -> Result<(), Fault> {
+    let tenant = row.tenant.as_deref().unwrap_or_default();
+    for (key, value) in row.terms() {
+        let place = params![key, value, tenant, row.status, run.as_bytes()];
+        connection.prepare_cached(sql)?.execute(place)?;
     }
     Ok(())
 }
 
-/// Checks that the labels of a row are among those it can be found by; counts them.
+/// Checks that a run is found by all that its row says; counts those entries.
 pub(crate) fn check_labels(connection: &Connection, row: &RunRow) -> Result<i64, Fault> {
     const SQL: &str = "SELECT EXISTS (SELECT 1 FROM label \
          WHERE key = ? AND value = ? AND tenant = ? AND status = ? AND run = ?)";
+    let indexed = codec::indexed(row);
+    let terms = indexed.terms();
     let tenant = row.tenant.as_deref().unwrap_or_default();
-    let status = status_code(row.status);
-    for (key, value) in &row.labels {
-        let place = params![key, value, tenant, status, row.run.as_bytes()];
+    for (key, value) in &terms {
+        let place = params![key, value, tenant, indexed.status, row.run.as_bytes()];
         let mut statement = connection.prepare_cached(SQL)?;
         let known: bool = statement.query_row(place, |row| row.get(0))?;
         if !known {
+            let key = key.trim_start_matches('\u{1}');
             let reason = format!("the run cannot be found by its label {key}");
             return Err(error::damage(reason).into());
         }
     }
-    Ok(i64::try_from(row.labels.len()).unwrap_or(i64::MAX))
+    Ok(i64::try_from(terms.len()).unwrap_or(i64::MAX))
 }
 
 /// See `Queries::runs_with_prefix`.
@@ -160,6 +151,18 @@ pub(crate) fn begun(
     in_statuses(connection, damaged_rows, &statuses, after, limit, &[false])
 }
 
+/// Runs that have begun and have not ended.
+pub(crate) fn active(
+    connection: &Connection,
+    damaged_rows: &DamagedRows,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunRow>, Fault> {
+    let statuses = [RunStatus::Running, RunStatus::Paused];
+    let sleeping = [false, true];
+    in_statuses(connection, damaged_rows, &statuses, after, limit, &sleeping)
+}
+
 fn in_statuses(
     connection: &Connection,
     damaged_rows: &DamagedRows,
@@ -228,6 +231,32 @@ pub(crate) fn children(
     );
     let mut statement = connection.prepare_cached(&sql)?;
     damaged_rows.sound(statement.query([parent.as_bytes()])?, usize::MAX)
+}
+
+/// See `Queries::relatives`.
+pub(crate) fn relatives(connection: &Connection, runs: &[RunId]) -> Result<Vec<Relatives>, Fault> {
+    const CHILDREN: &str = "SELECT count(*) FROM (SELECT 1 FROM run INDEXED BY run_by_parent \
+         WHERE parent = ? AND status IS NOT NULL LIMIT ?)";
+    const FORKS: &str =
+        "SELECT run FROM label WHERE key = ? AND value = ? ORDER BY run DESC LIMIT ?";
+    let transaction = connection.unchecked_transaction()?;
+    let mut children = transaction.prepare_cached(CHILDREN)?;
+    let mut forks = transaction.prepare_cached(FORKS)?;
+    let each = runs.iter().map(|run| {
+        let most = (run.as_bytes(), Relatives::MOST_CHILDREN);
+        let origin = run.to_string();
+        let named = params![
+            codec::ORIGIN_KEY,
+            origin,
+            limit_value(Relatives::MOST_FORKS)
+        ];
+        let forks = forks.query_map(named, |row| codec::run_id(row, 0))?;
+        Ok(Relatives {
+            forks: forks.collect::<Result<_, _>>()?,
+            children: children.query_row(most, |row| row.get(0))?,
+        })
+    });
+    each.collect()
 }
 
 /// See `Queries::logged_runs`.

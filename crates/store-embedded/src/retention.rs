@@ -12,7 +12,7 @@ use crate::files::FileWork;
 use crate::reader_gate::WriterRequest;
 use crate::store::{answer, blocking};
 use crate::writer::Session;
-use crate::{EmbeddedStore, checkpoint, forget, read, sweep};
+use crate::{EmbeddedStore, checkpoint, forget, held, read, sweep};
 
 /// Runs forgotten in one transaction.
 const RUNS: usize = 32;
@@ -66,12 +66,16 @@ impl Retention for EmbeddedStore {
     }
 
     fn bytes(&self) -> Pending<'_, Result<u64, Error>> {
-        let directory = self.directory().to_owned();
-        blocking(move || Ok(sweep::bytes(&directory)))
+        let (directory, readers) = (self.directory().to_owned(), self.shared_readers());
+        blocking(move || {
+            let held = readers.read(held::held_bytes).map_err(Fault::into_error)?;
+            Ok(sweep::bytes(&directory).saturating_sub(held))
+        })
     }
 
     fn vacuum(&self) -> Pending<'_, Result<(), Error>> {
         Box::pin(async move {
+            self.release_held().await?;
             self.clear_unused().await?;
             self.clear_strays().await?;
             self.shorten().await
@@ -106,7 +110,7 @@ impl EmbeddedStore {
 
     /// Removes files of values that have no row. Files that a backup needs stay until the next
     /// time that space is given back.
-    async fn clear_files(&self, digests: Vec<Digest>) -> Result<(), Error> {
+    pub(crate) async fn clear_files(&self, digests: Vec<Digest>) -> Result<(), Error> {
         if digests.is_empty() || self.keeps_files() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
--- The tables of the embedded store, version 6. `user_version` counts changes of this file;
+-- The tables of the embedded store, version 7. `user_version` counts changes of this file;
 -- `migrate.rs` makes it of the versions before.
 -- `sum` is a checksum over a row's other columns, because pages of the database have none;
 -- records have their chain and values their digest instead.
@@ -31,7 +31,9 @@ CREATE TABLE run (
   gate_limit INTEGER NOT NULL DEFAULT 0,
   dead INTEGER NOT NULL DEFAULT 0,
   aside INTEGER NOT NULL DEFAULT 0,
-  error_message TEXT
+  error_message TEXT,
+  cause_codes TEXT,
+  origin BLOB
 );
 -- Those that sleep lie apart, so that the others are found without passing them.
 CREATE INDEX run_by_status ON run (status, asleep, run) WHERE status IS NOT NULL;
@@ -47,8 +49,11 @@ CREATE INDEX run_aside ON run (gate, priority DESC, run) WHERE aside = 1;
 -- Only runs that go at a gate: begun, and not ended.
 CREATE INDEX run_at_gate ON run (gate) WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0;
 CREATE INDEX run_by_end ON run (ended_at, run) WHERE status >= 3;
+-- Only runs that no other run started.
+CREATE INDEX run_roots ON run (run) WHERE parent IS NULL AND status IS NOT NULL;
 
--- The labels of the rows, to find runs by. `tenant` is '' for none.
+-- The labels of the rows, to find runs by, and under keys that no label has the codes of their
+-- errors and the runs they were forked from. `tenant` is '' for none.
 CREATE TABLE label (
   key TEXT NOT NULL,
   value TEXT NOT NULL,

@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -11,14 +11,15 @@ use tokio::runtime::Handle as Runtime;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
     Append, AppendError, Appended, Blob, Blobs, Checkpoint, Compacted, Damage, Error, Head, Health,
-    Log, Partition, Partitions, Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow,
-    StatusCounts, TenantFilter, Wait as _, may_block,
+    Log, Partition, Partitions, Pending, Queries, Record, Relatives, ResourceRow, RunFilter,
+    RunPage, RunRow, StatusCounts, TenantFilter, Wait as _, may_block,
 };
 
 use crate::connect::{self, Layout};
 use crate::damaged::DamagedRows;
 use crate::error::Fault;
 use crate::files::{FileWork, Files};
+use crate::held::Holds;
 use crate::lock::{Holder, Lock, Taken};
 use crate::log::AppendJob;
 use crate::pack::Packer;
@@ -41,6 +42,8 @@ pub struct Options {
     pub durable: bool,
     /// A list or a search that takes longer is given up with [`Error::Timeout`].
     pub query_timeout: Duration,
+    /// Open a directory that a migration has not completed, to go on with it.
+    pub migrating: bool,
 }
 
 impl Default for Options {
@@ -50,6 +53,7 @@ impl Default for Options {
             exclusive: true,
             durable: true,
             query_timeout: QUERY_TIMEOUT,
+            migrating: false,
         }
     }
 }
@@ -84,13 +88,16 @@ struct Shared {
     writer: Option<Handle>,
     readers: Arc<Readers>,
     leftovers: Leftovers,
+    holds: Holds,
     damaged_rows: Arc<DamagedRows>,
     coordinator: windlass_store::LocalCoordinator,
+    /// Whether the sizes of pools were read into the coordinator.
+    pools_read: std::sync::atomic::AtomicBool,
     /// How many backups need the files of values to stay.
     backups: AtomicUsize,
     holder: Option<Holder>,
     torn: Option<TornTail>,
-    _lock: Option<Lock>,
+    lock: Mutex<Option<Lock>>,
 }
 
 impl Shared {
@@ -104,12 +111,14 @@ impl Shared {
             writer: None,
             readers: Arc::new(readers),
             leftovers: Leftovers::default(),
+            holds: Holds::default(),
             damaged_rows: Arc::default(),
             coordinator: windlass_store::LocalCoordinator::under_lock(),
+            pools_read: std::sync::atomic::AtomicBool::new(false),
             backups: AtomicUsize::new(0),
             holder: None,
             torn: None,
-            _lock: None,
+            lock: Mutex::default(),
         }
     }
 }
@@ -121,6 +130,9 @@ impl EmbeddedStore {
     /// with the holder's name. Damage, a newer version and a foreign file are refused here,
     /// and nothing is changed.
     pub fn open(directory: &Path, options: Options) -> Result<Opened, Error> {
+        if !options.migrating {
+            crate::transfer::refuse_incomplete(directory)?;
+        }
         connect::prepare_directory(directory, options.create && options.exclusive)?;
         let layout = Layout::of(directory);
         if !options.create && !layout.database.exists() {
@@ -149,14 +161,16 @@ impl EmbeddedStore {
             durable: options.durable,
             writer: Some(writer),
             torn: scan.torn_tail(),
-            _lock: Some(lock),
+            lock: Mutex::new(Some(lock)),
             ..Shared::reading(layout, readers)
         };
         crate::files::remove_unfinished(&layout.directory);
+        let store = Self {
+            shared: Arc::new(shared),
+        };
+        store.release_all();
         Ok(Opened {
-            store: Self {
-                shared: Arc::new(shared),
-            },
+            store,
             created,
             replayed: scan.commits,
         })
@@ -203,6 +217,16 @@ impl EmbeddedStore {
             created: false,
             replayed: 0,
         })
+    }
+
+    /// Ends writing and gives the directory's lock back; reads still work.
+    fn release_lock(&self) {
+        if let Some(writer) = &self.shared.writer {
+            writer.close();
+        }
+        let lock = &self.shared.lock;
+        let mut lock = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(lock.take());
     }
 
     /// Whether this process holds the lock and may write.
@@ -263,8 +287,16 @@ impl EmbeddedStore {
         &self.shared.leftovers
     }
 
+    pub(crate) fn holds(&self) -> &Holds {
+        &self.shared.holds
+    }
+
     pub(crate) fn damage_log(&self) -> &DamagedRows {
         &self.shared.damaged_rows
+    }
+
+    pub(crate) fn pools_read(&self) -> &std::sync::atomic::AtomicBool {
+        &self.shared.pools_read
     }
 
     pub(crate) fn coordinator(&self) -> &windlass_store::LocalCoordinator {
@@ -396,14 +428,29 @@ pub(crate) fn blocking<T: Send + 'static>(
     })
 }
 
-/// What appends release at gates, with the place of each in its batch; nothing for an engine
-/// that has its store to itself.
-fn releases(batch: &[Append]) -> Vec<(usize, RunId, Vec<Box<str>>)> {
+/// What appends release at gates and of pools; nothing where runs have neither, and no gates for
+/// an engine that has its store to itself.
+fn releases(batch: &[Append]) -> Vec<Releases> {
     let named = batch.iter().enumerate();
-    let named = named.filter(|(_, append)| !append.releases.is_empty());
+    let named = named.filter(|(_, append)| !append.releases.is_empty() || !append.slots.is_empty());
     named
-        .map(|(place, append)| (place, append.run, append.releases.clone()))
+        .map(|(place, append)| Releases {
+            place,
+            run: append.run,
+            gates: append.releases.clone(),
+            slots: append.slots.clone(),
+        })
         .collect()
+}
+
+/// What an append releases.
+struct Releases {
+    /// Its place in the batch.
+    place: usize,
+    run: RunId,
+    gates: Vec<Box<str>>,
+    /// Attempts, by instance and number.
+    slots: Vec<(u32, u32)>,
 }
 
 /// The one partition of a data directory: the process that holds the directory holds it.
@@ -477,6 +524,10 @@ const MAKING_TAKES: Duration = Duration::from_secs(5);
 const SMALL_RECORD: usize = 2 << 10;
 
 impl Log for EmbeddedStore {
+    fn close(&self) {
+        self.release_lock();
+    }
+
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
         let count = batch.len();
         let blobs = batch.iter().flat_map(|append| &append.blobs);
@@ -492,9 +543,11 @@ impl Log for EmbeddedStore {
                 Ok(submitted) => submitted.await.unwrap_or_else(|| log::abandoned(count)),
                 Err(error) => log::refuse_all(count, &AppendError::Failed(error)),
             };
-            for (place, run, gates) in released {
-                if answers.get(place).is_some_and(Result::is_ok) {
-                    self.coordinator().release_places(run, &gates);
+            for released in released {
+                if answers.get(released.place).is_some_and(Result::is_ok) {
+                    let run = released.run;
+                    self.coordinator().release_places(run, &released.gates);
+                    self.coordinator().release_slots(run, &released.slots);
                 }
             }
             answers
@@ -579,6 +632,10 @@ impl Blobs for EmbeddedStore {
         self.task(write_large(Vec::from_iter(large)), move |session| {
             blob::insert(session, std::slice::from_ref(&blob))
         })
+    }
+
+    fn hold_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
+        Box::pin(self.hold(blob))
     }
 
     fn blob(&self, digest: &Digest) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
@@ -671,6 +728,11 @@ impl Queries for EmbeddedStore {
 
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         self.list(move |connection, damaged_rows| query::children(connection, damaged_rows, parent))
+    }
+
+    fn relatives(&self, runs: &[RunId]) -> Pending<'_, Result<Vec<Relatives>, Error>> {
+        let runs = runs.to_vec();
+        self.list(move |connection, _| query::relatives(connection, &runs))
     }
 
     fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {

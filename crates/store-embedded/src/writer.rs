@@ -184,6 +184,19 @@ impl Handle {
         lock(&self.writer).told = Some(told);
     }
 
+    /// Ends writing: what waits and what comes is refused, and the database is closed.
+    pub(crate) fn close(&self) {
+        let mut writer = lock(&self.writer);
+        if writer.fatal.is_some() {
+            return;
+        }
+        writer.journal.leave_mark();
+        writer.fatal = Some(Error::Unavailable("the store was closed".to_owned()));
+        if let Ok(nothing) = Connection::open_in_memory() {
+            writer.connection = nothing;
+        }
+    }
+
     /// Whether a sync failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)

@@ -32,6 +32,11 @@ fn inbox() {
 }
 
 #[test]
+fn pools() {
+    check(|open| conformance::pools::all(open));
+}
+
+#[test]
 fn places() {
     check(|open| conformance::places::all(open));
 }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use windlass_store::{Error, Leases, Partition, SessionId, block_on, conformance};
+use windlass_store::{Error, Leases, Partition, ProcessInfo, SessionId, block_on, conformance};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 fn open(directory: &Path) -> EmbeddedStore {
@@ -42,7 +42,9 @@ fn work_conforms() {
 }
 
 fn join(store: &EmbeddedStore, name: &str) -> SessionId {
-    block_on(store.join(name, 10_000)).unwrap().session
+    block_on(store.join(&ProcessInfo::named(name), 10_000))
+        .unwrap()
+        .session
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn a_process_that_only_reads_cannot_join() {
         ..Options::default()
     };
     let reader = EmbeddedStore::open(root.path(), options).unwrap().store;
-    let refused = block_on(reader.join("reader", 10_000));
+    let refused = block_on(reader.join(&ProcessInfo::named("reader"), 10_000));
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     drop(store);
 }

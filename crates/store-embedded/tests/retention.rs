@@ -350,3 +350,47 @@ fn who_only_reads_forgets_nothing() {
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert!(reader.run(run_id(1)).wait().unwrap().is_some());
 }
+
+#[test]
+fn what_a_dead_process_held_goes_when_the_next_one_opens_the_store() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    let (small, large, used) = (value(1, 5_000), value(2, 400_000), value(3, 400_000));
+    for blob in [&small, &large, &used] {
+        block_on(store.hold_blob(blob.clone())).unwrap();
+    }
+    let append = Append {
+        row: Some(ended(run_id(1))),
+        uses: vec![used.digest],
+        ..record(run_id(1), Head::NONE, 1, b"uses one")
+    };
+    must_append(&store, append);
+    block_on(store.vacuum()).unwrap();
+    let there =
+        |store: &EmbeddedStore, blob: &Blob| store.blob(&blob.digest).wait().unwrap().is_some();
+    assert!(
+        there(&store, &small) && there(&store, &large),
+        "they are held"
+    );
+    drop(store);
+    let store = open_fast(root.path());
+    assert!(!there(&store, &small) && !there(&store, &large));
+    assert!(there(&store, &used));
+    // Neither rows nor files are left of them.
+    drop(store);
+    let files: u64 = walk(&root.path().join("blobs"));
+    assert_eq!(files, 400_000);
+    let store = open_fast(root.path());
+    assert_eq!(block_on(store.forget(vec![run_id(1)], false)).unwrap(), 1);
+    assert!(!there(&store, &used), "no hold outlives its process");
+}
+
+/// The bytes of all files below a folder.
+fn walk(folder: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata().unwrap() {
+        folder if folder.is_dir() => walk(&entry.path()),
+        file => file.len(),
+    });
+    sizes.sum()
+}

@@ -45,7 +45,53 @@ const COUNTS: &str = "select e.concurrency_key, count(*) from workflow_execution
 const DEPTH: &str = "select count(*) from (select from workflow_executions e \
      where e.status = 'Pending' and not e.dead limit $1) d";
 
+const HAS_WORK: &str = "select exists (select from workflow_executions e \
+     where e.status in ('Running', 'Paused') and not e.asleep and not e.dead \
+     and ($1::int4[] is null or e.partition = any($1))) \
+     or exists (select from workflow_executions e where e.status = 'Pending' and not e.dead \
+     and ($1::int4[] is null or e.partition = any($1))) \
+     or exists (select from workflow_executions e \
+     where e.status in ('Pending', 'Running', 'Paused') and e.asleep and not e.dead \
+     and e.wake_at is not null and e.wake_at <= clock_ms() \
+     and ($1::int4[] is null or e.partition = any($1))) \
+     or exists (select from inbox i where i.refusal is null \
+     and ($1::int4[] is null or i.partition = any($1))) \
+     or exists (select from gate_place g where $1::int4[] is null or g.partition = any($1)) \
+     or exists (select from pool_slots s where $1::int4[] is null or s.partition = any($1))";
+
+impl PostgresStore {
+    /// Rows of runs that meet a condition, by their ids.
+    fn page_of_runs(
+        &self,
+        condition: &str,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        count: usize,
+    ) -> Pending<'static, Result<Vec<RunRow>, Error>> {
+        let rest = format!(
+            "{condition} and ($1::uuid is null or e.id > $1) \
+             and ($2::int4[] is null or e.partition = any($2)) order by e.id limit $3"
+        );
+        self.runs_where(
+            &rest,
+            vec![
+                Box::new(after.map(uuid)),
+                Box::new(numbers(partitions)),
+                Box::new(limit(count)),
+            ],
+        )
+    }
+}
+
 impl Admission for PostgresStore {
+    fn has_work(&self, partitions: &Partitions) -> Pending<'_, Result<bool, Error>> {
+        let partitions = numbers(partitions);
+        self.call(move |session| async move {
+            let row = session.first(HAS_WORK, &[&partitions]).await?;
+            Ok(row.map_or(Ok(true), |row| row.try_get(0))?)
+        })
+    }
+
     fn waiting_tenants(
         &self,
         partitions: &Partitions,
@@ -126,19 +172,8 @@ impl Admission for PostgresStore {
         after: Option<RunId>,
         count: usize,
     ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
-        let rest = "e.status in ('Running', 'Paused') and not e.asleep \
-                    and ($1::uuid is null or e.id > $1) \
-                    and ($2::int4[] is null or e.partition = any($2)) order by e.id limit $3";
-        let after = after.map(uuid);
-        let partitions = numbers(partitions);
-        self.runs_where(
-            rest,
-            vec![
-                Box::new(after),
-                Box::new(partitions),
-                Box::new(limit(count)),
-            ],
-        )
+        let begun = "e.status in ('Running', 'Paused') and not e.asleep";
+        self.page_of_runs(begun, partitions, after, count)
     }
 
     fn gates(&self) -> Pending<'_, Result<Vec<GateCount>, Error>> {
@@ -150,6 +185,19 @@ impl Admission for PostgresStore {
             });
             counts.collect()
         })
+    }
+
+    fn without_place(
+        &self,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        count: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        // The first line is the condition of the index `workflow_executions_gated`.
+        let gated = "e.status in ('Running', 'Paused') and not e.dead and e.concurrency_key is not null \
+                     and not exists (select from gate_place g \
+                     where g.gate = e.concurrency_key and g.run = e.id)";
+        self.page_of_runs(gated, partitions, after, count)
     }
 
     fn at_gate(&self, gate: &str, count: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use tokio_postgres::types::ToSql;
 use windlass_store::{Append, Head, REQUEST_CLAIM, checksum};
 
-use crate::codec::{Moment, labels_text, signed, tenant, text, uuid, version};
+use crate::codec::{Moment, codes_text, labels_text, signed, tenant, text, uuid, version};
 
 /// A parameter of the statement.
 pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
@@ -29,6 +29,7 @@ pub(crate) struct Shape {
     links: bool,
     consumes: bool,
     releases: bool,
+    slots: bool,
 }
 
 impl Shape {
@@ -42,6 +43,7 @@ impl Shape {
             links: any(|append| !append.resources.is_empty()),
             consumes: any(|append| !append.consumed.is_empty()),
             releases: any(|append| !append.releases.is_empty()),
+            slots: any(|append| !append.slots.is_empty()),
         }
     }
 
@@ -60,6 +62,7 @@ impl Shape {
             false => text.part("won", "select * from moved"),
         }
         text.part("records", RECORDS);
+        text.part("changes", CHANGES);
         if self.claims {
             text.part("claimed", CLAIMS);
         }
@@ -81,6 +84,10 @@ impl Shape {
         if self.releases {
             text.arrays("g", RELEASED);
             text.part("released", RELEASE);
+        }
+        if self.slots {
+            text.arrays("s", FREED);
+            text.part("freed", FREE_SLOTS);
         }
         format!("with {} select n from won", text.parts)
     }
@@ -185,6 +192,9 @@ const HEADS: &str = "insert into head (run, seq, append_id, chain) \
 const RECORDS: &str = "insert into record (run, seq, writer, append_id, chain, body) \
      select run, seq, writer, append_id, chain, body from won";
 
+/// What the projector has to read.
+const CHANGES: &str = "insert into projection_queue (run, seq) select run, seq from won";
+
 const CLAIMS: &str = "insert into claim (namespace, key, value) \
      select c.namespace, c.key, c.value from c join won on won.n = c.n \
      where not exists (select from claim k where k.namespace = c.namespace and k.key = c.key) \
@@ -212,7 +222,9 @@ const ROWS: &[(&str, &str)] = &[
     ("labels", "text"),
     ("error_code", "text"),
     ("error_message", "text"),
+    ("cause_codes", "text"),
     ("parent", "uuid"),
+    ("origin", "uuid"),
     ("wake_at", "int8"),
     ("asleep", "bool"),
     ("concurrency_key", "text"),
@@ -226,7 +238,7 @@ const ROWS: &[(&str, &str)] = &[
 fn rows() -> String {
     let values = |prefix: &str| -> Vec<String> {
         let columns = ROWS.iter().skip(1).map(|(name, _)| match *name {
-            "labels" => format!("{prefix}labels::jsonb"),
+            "labels" | "cause_codes" => format!("{prefix}{name}::jsonb"),
             name => format!("{prefix}{name}"),
         });
         columns.collect()
@@ -280,9 +292,13 @@ const CONSUMED: &[(&str, &str)] = &[("n", "int4"), ("key", "text")];
 
 /// The items that wait, locked: one that another process refuses meanwhile is missing here, so
 /// the record that would consume it is refused too.
-const WAITING: &str = "select i.n, inbox.key from inbox join i on i.run = inbox.run \
-     join x on x.n = i.n and x.key = inbox.key where inbox.refusal is null \
-     order by inbox.run, inbox.key for update of inbox";
+/// Each is looked up by its whole key. Joined with all items of its run, or found by the index of
+/// those that wait (which a plan made for an empty table prefers), a record of a hundred outcomes
+/// takes a hundred times as long.
+const WAITING: &str = "select o.n, w.key from \
+     (select i.n, i.run, x.key from i join x on x.n = i.n order by i.run, x.key collate \"C\") o \
+     cross join lateral (select inbox.key, case when inbox.refusal is null then 1 end as waits \
+     from inbox where inbox.run = o.run and inbox.key = o.key for update) w where w.waits = 1";
 
 /// Every item that the record consumes waits.
 const WAITS: &str = "not exists (select from x where x.n = i.n \
@@ -292,6 +308,12 @@ const RELEASED: &[(&str, &str)] = &[("n", "int4"), ("gate", "text")];
 
 const RELEASE: &str = "delete from gate_place using g join won on won.n = g.n \
      where gate_place.run = won.run and gate_place.gate = g.gate";
+
+const FREED: &[(&str, &str)] = &[("n", "int4"), ("instance", "int8"), ("attempt", "int8")];
+
+const FREE_SLOTS: &str = "delete from pool_slots using s join won on won.n = s.n \
+     where pool_slots.run = won.run and pool_slots.instance = s.instance \
+     and pool_slots.attempt = s.attempt";
 
 const CONSUME: &str = "delete from inbox using x join won on won.n = x.n \
      where inbox.run = won.run and inbox.key = x.key";
@@ -324,6 +346,9 @@ pub(crate) fn parameters<'a>(shape: Shape, batch: &[&'a Append]) -> Vec<Paramete
     if shape.releases {
         parameters.extend(named(batch, |append| &append.releases));
     }
+    if shape.slots {
+        parameters.extend(freed(batch));
+    }
     parameters
 }
 
@@ -338,6 +363,19 @@ fn named<'a>(batch: &[&'a Append], names: fn(&'a Append) -> &'a [Box<str>]) -> V
         Box::new(each().map(|it| it.0).collect::<Vec<i32>>()),
         Box::new(texts.collect::<Vec<String>>()),
     ]
+}
+
+/// The attempts whose slots appends free, with the append's number.
+fn freed<'a>(batch: &[&'a Append]) -> Vec<Parameter<'a>> {
+    let all = (0i32..).zip(batch);
+    let all = all.flat_map(|(n, append)| append.slots.iter().map(move |it| (n, it)));
+    let (mut numbers, mut instances, mut attempts) = (Vec::new(), Vec::new(), Vec::new());
+    for (n, &(instance, attempt)) in all {
+        numbers.push(n);
+        instances.push(i64::from(instance));
+        attempts.push(i64::from(attempt));
+    }
+    vec![Box::new(numbers), Box::new(instances), Box::new(attempts)]
 }
 
 fn heads<'a>(batch: &[&'a Append]) -> Vec<Parameter<'a>> {
@@ -469,7 +507,9 @@ pub(crate) fn row_arrays<'a>(
         each!(Option<String>, row => labels_text(&row.labels)),
         maybe(|row| row.error_code.as_deref()),
         maybe(|row| row.error_message.as_deref()),
+        each!(Option<String>, row => codes_text(&row.cause_codes)),
         each!(Option<uuid::Uuid>, row => row.parent.map(uuid)),
+        each!(Option<uuid::Uuid>, row => row.origin.map(uuid)),
         each!(Option<i64>, row => row.wake_at.map(|at| at.0)),
         each!(bool, row => row.asleep),
         maybe(|row| row.gate.as_deref()),

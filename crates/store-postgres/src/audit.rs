@@ -1,5 +1,8 @@
 //! The audit log. Entries are numbered twice, among all and among their tenant's, without gaps;
-//! so writers take turns.
+//! so writers take turns. Within a process the entries of all callers that wait are one turn, and
+//! share its commit.
+
+use std::sync::Arc;
 
 use tokio_postgres::Row;
 use windlass_store::{Audit, AuditEntry, Error, Pending, TenantFilter};
@@ -7,7 +10,7 @@ use windlass_store::{Audit, AuditEntry, Error, Pending, TenantFilter};
 use crate::catalogue::only;
 use crate::codec::{Columns as _, Moment, limit, tenant, text};
 use crate::error::Fault;
-use crate::store::PostgresStore;
+use crate::store::{PostgresStore, Session, blockable};
 
 const LOCK: &str = "select pg_advisory_xact_lock(hashtext('windlass audit'), \
      hashtext(current_schema()))";
@@ -40,34 +43,41 @@ fn entry(row: &Row) -> Result<(u64, AuditEntry), Fault> {
     Ok((row.number(0)?, entry))
 }
 
+/// Writes entries in one turn.
+pub(crate) fn send(
+    mut session: Session,
+    entries: Arc<Vec<AuditEntry>>,
+) -> Pending<'static, Result<Vec<()>, Fault>> {
+    Box::pin(async move {
+        let words = |of: fn(&AuditEntry) -> &str| -> Vec<String> {
+            entries.iter().map(|it| text(of(it)).into_owned()).collect()
+        };
+        let owners = entries
+            .iter()
+            .map(|it| tenant(it.tenant.as_deref()).into_owned());
+        let owners: Vec<String> = owners.collect();
+        let times: Vec<Moment> = entries.iter().map(|it| Moment(it.at)).collect();
+        let (actors, origins) = (words(|it| &it.by), words(|it| &it.from));
+        let (actions, targets) = (words(|it| &it.what), words(|it| &it.target));
+        let details = words(|it| &it.detail);
+        let work = session.transaction().await?;
+        work.rows(LOCK, &[]).await?;
+        work.execute(
+            ADD,
+            &[
+                &owners, &times, &actors, &origins, &actions, &targets, &details,
+            ],
+        )
+        .await?;
+        work.commit().await?;
+        Ok(vec![(); entries.len()])
+    })
+}
+
 impl Audit for PostgresStore {
     fn note(&self, entries: Vec<AuditEntry>) -> Pending<'_, Result<(), Error>> {
-        if entries.is_empty() {
-            return Box::pin(std::future::ready(Ok(())));
-        }
-        self.call(move |mut session| async move {
-            let words = |of: fn(&AuditEntry) -> &str| -> Vec<String> {
-                entries.iter().map(|it| text(of(it)).into_owned()).collect()
-            };
-            let owners = entries
-                .iter()
-                .map(|it| tenant(it.tenant.as_deref()).into_owned());
-            let owners: Vec<String> = owners.collect();
-            let times: Vec<Moment> = entries.iter().map(|it| Moment(it.at)).collect();
-            let (actors, origins) = (words(|it| &it.by), words(|it| &it.from));
-            let (actions, targets) = (words(|it| &it.what), words(|it| &it.target));
-            let details = words(|it| &it.detail);
-            let work = session.transaction().await?;
-            work.rows(LOCK, &[]).await?;
-            work.execute(
-                ADD,
-                &[
-                    &owners, &times, &actors, &origins, &actions, &targets, &details,
-                ],
-            )
-            .await?;
-            work.commit().await
-        })
+        let written = self.together(|lines| &lines.audit, entries);
+        blockable(async move { written.await.map(drop) })
     }
 
     fn audit(

@@ -1,19 +1,47 @@
 //! Values by their digests, each once. `blob_use` says which logs refer to them, and keeps a
 //! value that is referred to from being removed.
 
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 use windlass_core::Digest;
 use windlass_store::{Blob, Blobs, Damage, Error, Pending};
 
-use crate::store::PostgresStore;
+use crate::error::Fault;
+use crate::retention::ORPHANS;
+use crate::store::{PostgresStore, Session};
 
 const PUT: &str = "insert into blob (digest, bytes) values ($1, $2) on conflict do nothing";
+/// Held values have a use by this run, which is none. `created_at` says since when.
+const HOLD: &str = "with held as (insert into blob (digest, bytes) values ($1, $2) \
+     on conflict (digest) do update set created_at = now() returning digest) \
+     insert into blob_use (run, digest) select $3, digest from held on conflict do nothing";
+const EXPIRE: &str = "delete from blob_use u using blob b where u.run = $1 \
+     and b.digest = u.digest and b.created_at < now() - make_interval(secs => $2)";
 const GET: &str = "select bytes from blob where digest = $1";
+
+/// Ends the holds that have lasted long enough; says how many.
+pub(crate) async fn expire(session: &Session) -> Result<u64, Fault> {
+    let seconds = windlass_store::HOLD.as_secs_f64();
+    session.execute(EXPIRE, &[&Uuid::nil(), &seconds]).await
+}
 
 impl Blobs for PostgresStore {
     fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
         self.call(move |session| async move {
             let digest = &blob.digest.0[..];
             session.execute(PUT, &[&digest, &&*blob.bytes]).await?;
+            Ok(())
+        })
+    }
+
+    fn hold_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
+        self.call(move |session| async move {
+            if expire(&session).await? > 0 {
+                session.execute(ORPHANS, &[]).await?;
+            }
+            let digest = &blob.digest.0[..];
+            let bound: [&(dyn ToSql + Sync); 3] = [&digest, &&*blob.bytes, &Uuid::nil()];
+            session.execute(HOLD, &bound).await?;
             Ok(())
         })
     }

@@ -51,7 +51,7 @@ fn number(row: &Row, at: usize) -> Result<u32, Fault> {
     u32::try_from(row.try_get::<_, i32>(at)?).map_err(|_| unreadable("a version"))
 }
 
-fn definition(row: &Row) -> Result<DefinitionRow, Fault> {
+pub(crate) fn definition(row: &Row) -> Result<DefinitionRow, Fault> {
     let digest: &str = row.try_get(3)?;
     Ok(DefinitionRow {
         tenant: row.tenant(0)?,

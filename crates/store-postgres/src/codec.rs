@@ -255,11 +255,25 @@ fn labels(stored: &str) -> Result<Labels, Fault> {
     Ok(labels.collect())
 }
 
+/// Codes of root causes as JSON text; `None` if there are none.
+pub(crate) fn codes_text(codes: &[Box<str>]) -> Option<String> {
+    let codes: Vec<_> = codes.iter().map(|code| text(code)).collect();
+    (!codes.is_empty()).then(|| serde_json::json!(codes).to_string())
+}
+
+fn codes(stored: Option<&str>) -> Result<Vec<Box<str>>, Fault> {
+    let stored: Vec<String> = match stored {
+        Some(stored) => serde_json::from_str(stored).map_err(|_| unreadable("codes"))?,
+        None => Vec::new(),
+    };
+    Ok(stored.iter().map(|code| plain(code)).collect())
+}
+
 /// The columns that [`run_row`] reads, of `workflow_executions e`.
 pub(crate) const RUN_COLUMNS: &str = "e.id, e.status, e.version, e.priority, e.created_at, \
      e.start_time, e.end_time, e.wake_at, e.tenant_id, e.workflow, e.workflow_request_id, \
      e.error_code, e.error_message, e.parent, e.labels::text, e.asleep, e.concurrency_key, \
-     e.concurrency_limit, e.dead, e.partition";
+     e.concurrency_limit, e.dead, e.partition, e.cause_codes::text, e.origin";
 
 /// A run's row from the columns of [`RUN_COLUMNS`].
 pub(crate) fn run_row(row: &Row) -> Result<RunRow, Fault> {
@@ -291,6 +305,8 @@ pub(crate) fn run_row(row: &Row) -> Result<RunRow, Fault> {
         limit: u32::try_from(row.try_get::<_, i64>(17)?).map_err(|_| unreadable("a limit"))?,
         dead: row.try_get(18)?,
         partition: Partition(small(19)?),
+        cause_codes: codes(row.try_get(20)?)?,
+        origin: row.optional_run(21)?,
     })
 }
 

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::tls::Tls;
 
 /// How long a caller waits for a free connection, and for a new one.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How the database is reached; what every connection is made of.
 #[derive(Clone)]
@@ -42,15 +42,33 @@ impl Access {
 
     /// A connection of its own, and the task that serves it.
     pub(crate) async fn open(&self, kind: Kind) -> Result<(Client, JoinHandle<()>), Error> {
-        let opened = self.config.connect(self.tls.clone()).await;
+        let opening = self.config.connect(self.tls.clone());
+        let opened = tokio::time::timeout(PATIENCE, opening).await;
+        let opened = opened.map_err(|_| self.silent())?;
         let (client, connection) = opened.map_err(|error| self.away(&error))?;
         let served = tokio::spawn(async move {
             // Its client answers every later call with the reason.
             let _ = connection.await;
         });
-        let prepared = client.batch_execute(&self.preamble(kind)).await;
-        prepared.map_err(|error| from_postgres(&error))?;
-        Ok((client, served))
+        let preamble = self.preamble(kind);
+        let prepared = tokio::time::timeout(PATIENCE, client.batch_execute(&preamble)).await;
+        match prepared {
+            Ok(Ok(())) => Ok((client, served)),
+            Ok(Err(error)) => Err(from_postgres(&error)),
+            Err(_) => {
+                served.abort();
+                Err(self.silent())
+            }
+        }
+    }
+
+    /// The database takes connections, and says nothing.
+    pub(crate) fn silent(&self) -> Error {
+        Error::Unavailable(format!(
+            "the database {} has not answered within {} s",
+            self.address,
+            PATIENCE.as_secs()
+        ))
     }
 
     /// What is set on every connection. Whatever the server or the role sets by default, an

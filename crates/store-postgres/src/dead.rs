@@ -2,7 +2,7 @@
 
 use tokio_postgres::Row;
 use windlass_core::{Digest, RunId};
-use windlass_store::{DeadLetter, DeadLetters, Error, Pending, TenantFilter};
+use windlass_store::{Bell, DeadLetter, DeadLetters, Error, Pending, TenantFilter, Wakes as _};
 
 use crate::catalogue::only;
 use crate::codec::{Columns as _, Moment, limit, tenant, text, unreadable, uuid};
@@ -101,20 +101,36 @@ impl DeadLetters for PostgresStore {
     }
 
     fn requeue(&self, run: RunId) -> Pending<'_, Result<bool, Error>> {
-        self.call(move |mut session| async move {
+        let requeued = self.call(move |mut session| async move {
             let work = session.transaction().await?;
             let found = work.execute(REMOVE, &[&uuid(run)]).await? > 0;
+            let mut asked = false;
             if found {
                 mark(&work, run, false).await?;
+                asked = crate::requests::again(&work, run).await?;
             }
             work.commit().await?;
+            Ok((found, asked))
+        });
+        Box::pin(async move {
+            let (found, asked) = requeued.await?;
+            if asked {
+                // A hint: a process that does not hear it looks.
+                let _ = self.ring(&[Bell::Requests]).await;
+            }
             Ok(found)
         })
     }
 
     fn purge(&self, run: RunId) -> Pending<'_, Result<bool, Error>> {
-        self.call(
-            move |session| async move { Ok(session.execute(REMOVE, &[&uuid(run)]).await? > 0) },
-        )
+        self.call(move |mut session| async move {
+            let work = session.transaction().await?;
+            let found = work.execute(REMOVE, &[&uuid(run)]).await? > 0;
+            if found {
+                crate::requests::purge(&work, run).await?;
+            }
+            work.commit().await?;
+            Ok(found)
+        })
     }
 }

@@ -42,6 +42,11 @@ impl Fault {
     pub(crate) fn is_race(&self) -> bool {
         matches!(self, Self::Postgres(error) if fate(error) == Fate::Raced)
     }
+
+    /// Whether something in the statement is the reason, and nothing of it was kept.
+    pub(crate) fn is_culprit(&self) -> bool {
+        matches!(self, Self::Postgres(error) if fate(error) == Fate::Culprit)
+    }
 }
 
 /// What a failed statement leaves behind.

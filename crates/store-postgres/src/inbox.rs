@@ -1,18 +1,30 @@
 //! What was offered to runs, and what owners refused. The append that records an item removes it
 //! and fails if it does not wait (`append.rs`).
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use windlass_core::RunId;
-use windlass_store::{Error, Inbox, InboxItem, Offer, OfferAnswer, Partitions, Pending};
+use windlass_store::{
+    Error, Inbox, InboxBounds, InboxItem, Offer, OfferAnswer, Partitions, Pending,
+};
 
 use crate::codec::{Columns as _, limit, numbers, text, uuid, version};
-use crate::store::PostgresStore;
+use crate::error::Fault;
+use crate::store::{PostgresStore, Session};
 
 /// In the order of the keys, so that offers of different processes do not deadlock.
 const OFFER: &str = "insert into inbox (run, key, partition, body) \
      select * from unnest($1::uuid[], $2::text[], $3::int4[], $4::bytea[]) as t(run, key, partition, body) \
      order by run, key collate \"C\" on conflict do nothing returning run, key";
-const ITEMS: &str =
-    "select key, body from inbox where run = $1 and refusal is null order by number";
+/// The first item, and those after it that keep within the bytes.
+const PAGE: &str = "select key, body, number from (select key, body, number, \
+     sum(octet_length(body)) over o as total, row_number() over o as n from \
+     (select key, body, number from inbox where run = $1 and refusal is null and number > $2 \
+     order by number limit $3) i window o as (order by number)) p \
+     where n = 1 or total <= $4 order by number";
+const COUNT: &str = "select count(*) from (select from inbox where run = $1 and refusal is null \
+     limit $2) c";
 const OFFERED: &str = "select distinct run from inbox where refusal is null \
      and ($1::int4[] is null or partition = any($1)) \
      and ($2::uuid is null or run > $2) order by run limit $3";
@@ -21,41 +33,64 @@ const REFUSE: &str =
 const ANSWER: &str = "select refusal from inbox where run = $1 and key = $2";
 const DISCARD: &str = "delete from inbox where run = $1 and key = $2";
 
+/// Keeps offers; whether each is the first under its key.
+pub(crate) fn send(
+    session: Session,
+    offers: Arc<Vec<Offer>>,
+) -> Pending<'static, Result<Vec<bool>, Fault>> {
+    Box::pin(async move {
+        let runs: Vec<_> = offers.iter().map(|offer| uuid(offer.run)).collect();
+        let keys: Vec<_> = offers.iter().map(|offer| text(&offer.key)).collect();
+        let partitions: Vec<_> = offers.iter().map(|it| version(it.partition.0)).collect();
+        let bodies: Vec<&[u8]> = offers.iter().map(|offer| &offer.bytes[..]).collect();
+        let rows = session
+            .rows(OFFER, &[&runs, &keys, &partitions, &bodies])
+            .await?;
+        let mut added: HashSet<(RunId, Box<str>)> = HashSet::with_capacity(rows.len());
+        for row in &rows {
+            added.insert((row.run(0)?, row.text(1)?));
+        }
+        // Of two offers under one key the first wins.
+        let answers = offers
+            .iter()
+            .map(|offer| added.remove(&(offer.run, offer.key.clone())));
+        Ok(answers.collect())
+    })
+}
+
 impl Inbox for PostgresStore {
     fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>> {
-        self.call(move |session| async move {
-            let runs: Vec<_> = offers.iter().map(|offer| uuid(offer.run)).collect();
-            let keys: Vec<_> = offers.iter().map(|offer| text(&offer.key)).collect();
-            let partitions: Vec<_> = offers.iter().map(|it| version(it.partition.0)).collect();
-            let bodies: Vec<&[u8]> = offers.iter().map(|offer| &offer.bytes[..]).collect();
-            let rows = session
-                .rows(OFFER, &[&runs, &keys, &partitions, &bodies])
-                .await?;
-            let mut added = Vec::with_capacity(rows.len());
-            for row in &rows {
-                added.push((row.run(0)?, row.text(1)?));
-            }
-            // Of two offers under one key the first wins.
-            let answers = offers.iter().map(|offer| {
-                let found = added
-                    .iter()
-                    .position(|(run, key)| *run == offer.run && *key == offer.key);
-                found.map(|at| added.swap_remove(at)).is_some()
-            });
-            Ok(answers.collect())
-        })
+        self.together(|lines| &lines.offers, offers)
     }
 
-    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
+    fn inbox_page(
+        &self,
+        run: RunId,
+        after: u64,
+        most: InboxBounds,
+    ) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
         self.call(move |session| async move {
-            let rows = session.rows(ITEMS, &[&uuid(run)]).await?;
+            let after = i64::try_from(after).unwrap_or(i64::MAX);
+            let (items, bytes) = (limit(most.items), limit(most.bytes));
+            let rows = session
+                .rows(PAGE, &[&uuid(run), &after, &items, &bytes])
+                .await?;
             let items = rows.iter().map(|row| {
                 Ok(InboxItem {
                     key: row.text(0)?,
                     bytes: row.try_get(1)?,
+                    number: row.number(2)?,
                 })
             });
             items.collect()
+        })
+    }
+
+    fn waiting_items(&self, run: RunId, most: usize) -> Pending<'_, Result<usize, Error>> {
+        self.call(move |session| async move {
+            let row = session.first(COUNT, &[&uuid(run), &limit(most)]).await?;
+            let count = row.map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
+            Ok(usize::try_from(count).unwrap_or(most))
         })
     }
 

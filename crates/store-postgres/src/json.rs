@@ -16,11 +16,13 @@ const GREATEST_EXPONENT: u32 = 300;
 pub(crate) fn shown(bytes: &[u8], digest: &str) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if fits(text) => text.to_owned(),
-        _ => {
-            let length = bytes.len();
-            format!(r#"{{"$reference":"sha256:{digest}","bytes":{length}}}"#)
-        }
+        _ => reference(digest, bytes.len() as u64),
     }
+}
+
+/// What a column shows for a value that is somewhere else.
+pub(crate) fn reference(digest: &str, bytes: u64) -> String {
+    format!(r#"{{"$reference":"sha256:{digest}","bytes":{bytes}}}"#)
 }
 
 /// Whether `jsonb` takes the text as it is.

@@ -1,16 +1,18 @@
 //! Sessions and partitions, by the database's clock alone (`clock_ms`). A session that leaves is
 //! removed; one that stays beyond its time has expired, and its partitions can be taken.
 
+use tokio_postgres::Row;
 use windlass_store::{
-    Error, ExpiredSession, JoinedSession, Leases, LiveSession, Partition, Pending, SessionId,
-    TakenPartition,
+    Error, ExpiredSession, JoinedSession, Leases, LiveSession, Partition, Pending, ProcessInfo,
+    SessionId, TakenPartition,
 };
 
 use crate::codec::{Columns as _, signed, text, unsigned, version};
+use crate::error::Fault;
 use crate::store::PostgresStore;
 
-const JOIN: &str = "insert into session (name, duration_ms, until_ms) \
-     values ($1, $2, clock_ms() + $2) returning id";
+const JOIN: &str = "insert into session (name, process, duration_ms, until_ms) \
+     values ($1, $2, $3, clock_ms() + $3) returning id";
 const RENEW: &str = "update session set until_ms = clock_ms() + duration_ms \
      where id = $1 and until_ms > clock_ms()";
 const LOCK: &str = "select number from partition_lease where number = any($1) \
@@ -29,9 +31,30 @@ const TAKE: &str = "with free as (select number, holder from partition_lease p \
 const GIVE: &str =
     "update partition_lease set holder = null where number = any($2) and holder = $1";
 const GIVE_ALL: &str = "update partition_lease set holder = null where holder = $1";
-const LIVE: &str = "select s.id, s.name, p.number from session s \
+const LIVE: &str = "select s.id, s.name, p.number, s.process, \
+     greatest(clock_ms() - s.began_ms, 0), greatest(s.until_ms - clock_ms(), 0) from session s \
      left join partition_lease p on p.holder = s.id where s.until_ms > clock_ms() \
      order by s.id, p.number";
+const DESCRIBE: &str = "update session set process = $2 where id = $1 and until_ms > clock_ms()";
+const NAMED_HOLDER: &str = "select l.holder from named_lease l join session s on s.id = l.holder \
+     where l.name = $1 and s.until_ms > clock_ms()";
+const ADD_NAMED: &str =
+    "insert into named_lease (name, holder) values ($1, null) on conflict do nothing";
+const LOCK_NAMED: &str = "select holder from named_lease where name = $1 for update";
+const LOCK_HOLDER: &str = "select id from session where id = $1 for update";
+const TAKE_NAMED: &str = "update named_lease l set holder = $1 where l.name = $2 \
+     and (l.holder is null or not exists (select from session s \
+     where s.id = l.holder and s.until_ms > clock_ms())) \
+     and exists (select from session s where s.id = $1 and s.until_ms > clock_ms())";
+const GIVE_NAMED: &str = "delete from named_lease where name = $2 and holder = $1";
+const GIVE_ALL_NAMED: &str = "delete from named_lease where holder = $1";
+/// One statement: an idle process makes no other.
+const RENEW_AND_LIST: &str = "with r as (update session set until_ms = clock_ms() + duration_ms \
+     where id = $1 and until_ms > clock_ms() returning id) \
+     select s.id, s.name, p.number, s.process, \
+     greatest(clock_ms() - s.began_ms, 0), greatest(s.until_ms - clock_ms(), 0) from session s \
+     left join partition_lease p on p.holder = s.id where s.until_ms > clock_ms() \
+     and exists (select from r) order by s.id, p.number";
 const LEAVE: &str = "delete from session where id = $1 and until_ms > clock_ms()";
 const EXPIRED: &str = "select id, name from session where until_ms <= clock_ms() order by id";
 const FORGET: &str = "delete from session where id = $1 and until_ms <= clock_ms()";
@@ -40,19 +63,59 @@ fn numbers(partitions: &[Partition]) -> Vec<i32> {
     partitions.iter().map(|it| version(it.0)).collect()
 }
 
+/// What a process says of itself, as it is stored.
+fn told(process: &ProcessInfo) -> String {
+    let told = serde_json::to_string(process).expect("texts and numbers always serialise");
+    text(&told).into_owned()
+}
+
+/// Sessions, each with its partitions, from the rows of [`LIVE`].
+fn live(rows: &[Row]) -> Result<Vec<LiveSession>, Fault> {
+    let mut live: Vec<LiveSession> = Vec::new();
+    for row in rows {
+        let session = SessionId(row.number(0)?);
+        if live.last().is_none_or(|last| last.session != session) {
+            let told: Box<str> = row.text(3)?;
+            // What a newer process says and this version cannot read is passed over.
+            let process = serde_json::from_str(&told).unwrap_or_default();
+            live.push(LiveSession {
+                session,
+                process: ProcessInfo {
+                    name: row.text(1)?,
+                    ..process
+                },
+                partitions: Vec::new(),
+                began_ms: row.number(4)?,
+                expires_ms: row.number(5)?,
+            });
+        }
+        let number: Option<i32> = row.try_get(2)?;
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        if let (Some(number), Some(last)) = (number, live.last_mut()) {
+            last.partitions.push(Partition(number));
+        }
+    }
+    Ok(live)
+}
+
 /// Ids that no session has had are beyond what the database counts to.
 fn id(session: SessionId) -> i64 {
     signed(session.0)
 }
 
 impl Leases for PostgresStore {
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>> {
-        let name = text(name).into_owned();
+    fn join(
+        &self,
+        process: &ProcessInfo,
+        duration_ms: u64,
+    ) -> Pending<'_, Result<JoinedSession, Error>> {
+        let name = text(&process.name).into_owned();
+        let process = told(process);
         // Ten years are as good as more, and leave the clock room.
         let duration = signed(duration_ms.min(315_360_000_000));
         let partitions = self.inner.opened.partitions;
         self.call(move |session| async move {
-            let row = session.first(JOIN, &[&name, &duration]).await?;
+            let row = session.first(JOIN, &[&name, &process, &duration]).await?;
             let row = row.ok_or_else(|| crate::codec::unreadable("a new session"))?;
             Ok(JoinedSession {
                 session: SessionId(row.number(0)?),
@@ -62,7 +125,19 @@ impl Leases for PostgresStore {
     }
 
     fn renew(&self, session: SessionId) -> Pending<'_, Result<bool, Error>> {
-        self.call(move |pool| async move { Ok(pool.execute(RENEW, &[&id(session)]).await? > 0) })
+        self.call_lease(
+            move |lease| async move { Ok(lease.execute(RENEW, &[&id(session)]).await? > 0) },
+        )
+    }
+
+    fn renew_and_list(
+        &self,
+        session: SessionId,
+    ) -> Pending<'_, Result<Option<Vec<LiveSession>>, Error>> {
+        self.call_lease(move |lease| async move {
+            let live = live(&lease.rows(RENEW_AND_LIST, &[&id(session)]).await?)?;
+            Ok(Some(live).filter(|live| !live.is_empty()))
+        })
     }
 
     fn take(
@@ -87,8 +162,7 @@ impl Leases for PostgresStore {
                     from_expired: holder.map(|holder| SessionId(unsigned(holder))),
                 })
             });
-            let mut taken: Vec<TakenPartition> =
-                taken.collect::<Result<_, crate::error::Fault>>()?;
+            let mut taken: Vec<TakenPartition> = taken.collect::<Result<_, Fault>>()?;
             taken.sort_by_key(|it| it.partition);
             Ok(taken)
         })
@@ -102,26 +176,49 @@ impl Leases for PostgresStore {
         })
     }
 
-    fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>> {
+    fn describe(
+        &self,
+        session: SessionId,
+        process: &ProcessInfo,
+    ) -> Pending<'_, Result<bool, Error>> {
+        let process = told(process);
         self.call(move |pool| async move {
-            let mut live: Vec<LiveSession> = Vec::new();
-            for row in pool.rows(LIVE, &[]).await? {
-                let session = SessionId(row.number(0)?);
-                if live.last().is_none_or(|last| last.session != session) {
-                    live.push(LiveSession {
-                        session,
-                        name: row.text(1)?,
-                        partitions: Vec::new(),
-                    });
-                }
-                let number: Option<i32> = row.try_get(2)?;
-                let number = number.and_then(|number| u32::try_from(number).ok());
-                if let (Some(number), Some(last)) = (number, live.last_mut()) {
-                    last.partitions.push(Partition(number));
-                }
-            }
-            Ok(live)
+            Ok(pool.execute(DESCRIBE, &[&id(session), &process]).await? > 0)
         })
+    }
+
+    fn take_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<bool, Error>> {
+        let name = text(name).into_owned();
+        self.call(move |mut pool| async move {
+            let mine = id(session);
+            if let Some(row) = pool.first(NAMED_HOLDER, &[&name]).await? {
+                return Ok(row.try_get::<_, i64>(0)? == mine);
+            }
+            pool.execute(ADD_NAMED, &[&name]).await?;
+            let work = pool.transaction().await?;
+            // As with partitions: the last statement sees whether the holder has renewed.
+            let held = work.rows(LOCK_NAMED, &[&name]).await?;
+            let holder = held.first().map(|row| row.try_get::<_, Option<i64>>(0));
+            let holder = holder.transpose()?.flatten();
+            if let Some(holder) = holder {
+                work.rows(LOCK_HOLDER, &[&holder]).await?;
+            }
+            let taken = work.execute(TAKE_NAMED, &[&mine, &name]).await? > 0;
+            work.commit().await?;
+            Ok(taken)
+        })
+    }
+
+    fn give_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<(), Error>> {
+        let name = text(name).into_owned();
+        self.call(move |pool| async move {
+            pool.execute(GIVE_NAMED, &[&id(session), &name]).await?;
+            Ok(())
+        })
+    }
+
+    fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>> {
+        self.call(move |pool| async move { live(&pool.rows(LIVE, &[]).await?) })
     }
 
     fn leave(&self, session: SessionId) -> Pending<'_, Result<bool, Error>> {
@@ -130,6 +227,7 @@ impl Leases for PostgresStore {
             let left = work.execute(LEAVE, &[&id(session)]).await? > 0;
             if left {
                 work.execute(GIVE_ALL, &[&id(session)]).await?;
+                work.execute(GIVE_ALL_NAMED, &[&id(session)]).await?;
             }
             work.commit().await?;
             Ok(left)

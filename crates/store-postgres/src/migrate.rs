@@ -11,7 +11,16 @@ use crate::error::from_postgres;
 use crate::settings::Settings;
 
 /// The statements that lead from each version to the next; the first from an empty schema.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_schema.sql")];
+const MIGRATIONS: [&str; 8] = [
+    include_str!("../migrations/0001_schema.sql"),
+    include_str!("../migrations/0002_pools.sql"),
+    include_str!("../migrations/0003_roles.sql"),
+    include_str!("../migrations/0004_lists.sql"),
+    include_str!("../migrations/0005_projections.sql"),
+    include_str!("../migrations/0006_named_leases.sql"),
+    include_str!("../migrations/0007_fences.sql"),
+    include_str!("../migrations/0008_last_lease.sql"),
+];
 
 /// The oldest PostgreSQL that the statements are written for.
 const OLDEST_SERVER: i32 = 140_000;
@@ -112,6 +121,13 @@ async fn in_turn(
         ));
     };
     same_cluster(&work, access, settings).await?;
+    if !settings.migrating && meta(&work, access, crate::transfer::MARK).await?.is_some() {
+        return refused(format!(
+            "schema {} of {} holds a migration that is not complete; run the same \
+             `windlass migrate` again, or drop the schema to give it up",
+            settings.schema, access.address
+        ));
+    }
     work.commit().await?;
     Ok(Opened {
         partitions,
@@ -190,26 +206,31 @@ async fn migrate(
     Ok(())
 }
 
-/// A schema belongs to the cluster that named it first.
+/// A schema belongs to the cluster that named it first. A process that names none is no part of
+/// it: it may be of another cluster whose settings name the wrong schema.
 async fn same_cluster(
     work: &Transaction<'_>,
     access: &Access,
     settings: &Settings,
 ) -> Result<(), Problem> {
-    let Some(name) = &settings.cluster else {
-        return Ok(());
-    };
-    match meta(work, access, "cluster").await? {
-        Some(stored) if stored != *name => refused(format!(
-            "schema {} of {} belongs to the cluster '{stored}', and this process is of '{name}'; \
-             name another schema by `schema=` in the database URL",
-            settings.schema, access.address
+    let (schema, address) = (&settings.schema, &access.address);
+    let stored = meta(work, access, "cluster").await?;
+    match (stored, &settings.cluster) {
+        (None, None) => Ok(()),
+        (Some(stored), Some(name)) if stored == *name => Ok(()),
+        (Some(stored), Some(name)) => refused(format!(
+            "schema {schema} of {address} belongs to the cluster '{stored}', and this process is \
+             of '{name}'; name another schema by `schema=` in the database URL"
         )),
-        Some(_) => Ok(()),
-        None => {
-            let schema = &access.schema;
-            work.batch_execute(&format!("set local search_path to {schema}"))
-                .await?;
+        (Some(stored), None) => refused(format!(
+            "schema {schema} of {address} belongs to the cluster '{stored}', and this process \
+             names none; if it is part of that cluster, set `cluster_name` (WINDLASS_CLUSTER_NAME, \
+             or `cluster=` in the database URL) to '{stored}', else name another schema by \
+             `schema=` in the URL"
+        )),
+        (None, Some(name)) => {
+            let path = format!("set local search_path to {}", access.schema);
+            work.batch_execute(&path).await?;
             set_meta(work, "cluster", name).await
         }
     }

@@ -176,8 +176,10 @@ fn word(bell: Bell) -> String {
         Bell::Sessions => "s".into(),
         Bell::Definitions => "d".into(),
         Bell::Work => "w".into(),
+        Bell::Requests => "q".into(),
         Bell::Partition(partition) => format!("p{partition}"),
         Bell::Run(run) => format!("r{run}"),
+        Bell::Watch(partition, run) => format!("v{partition}.{run}"),
     }
 }
 
@@ -187,6 +189,7 @@ fn bell(word: &str) -> Option<Bell> {
         "s" => return Some(Bell::Sessions),
         "d" => return Some(Bell::Definitions),
         "w" => return Some(Bell::Work),
+        "q" => return Some(Bell::Requests),
         _ => {}
     }
     let (kind, rest) = word.split_at_checked(1)?;
@@ -196,6 +199,11 @@ fn bell(word: &str) -> Option<Bell> {
             .ok()
             .map(|number| Bell::Partition(Partition(number))),
         "r" => rest.parse().ok().map(Bell::Run),
+        "v" => {
+            let (partition, run) = rest.split_once('.')?;
+            let partition = Partition(partition.parse().ok()?);
+            Some(Bell::Watch(partition, run.parse().ok()?))
+        }
         _ => None,
     }
 }
@@ -330,8 +338,10 @@ mod tests {
             Bell::Sessions,
             Bell::Definitions,
             Bell::Work,
+            Bell::Requests,
             Bell::Partition(Partition(63)),
             Bell::Run(run),
+            Bell::Watch(Partition(7), run),
         ];
         for one in all {
             assert_eq!(bell(&word(one)), Some(one));

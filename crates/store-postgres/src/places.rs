@@ -2,7 +2,9 @@
 //! its places (`append.rs`).
 
 use windlass_core::RunId;
-use windlass_store::{Error, GatePlace, Partition, Partitions, Pending, Places, TakePlace};
+use windlass_store::{
+    Error, GatePlace, HeldPlace, Partition, Partitions, Pending, Places, TakePlace,
+};
 
 use crate::codec::{Columns as _, limit, numbers, text, uuid, version};
 use crate::error::Fault;
@@ -16,17 +18,18 @@ const TAKE: &str = "insert into gate_place (gate, run, partition) \
      select $1::text, $2::uuid, $3::int4 where $4::int8 is null \
      or exists (select from gate_place where gate = $1 and run = $2) \
      or (select count(*) from gate_place where gate = $1) < $4 \
-     on conflict (gate, run) do update set partition = excluded.partition";
+     on conflict (gate, run) do update set partition = excluded.partition, \
+     takes = gate_place.takes + 1 returning takes";
 const GIVE: &str = "delete from gate_place \
-     using unnest($1::text[], $2::uuid[]) as t(gate, run) \
-     where gate_place.gate = t.gate and gate_place.run = t.run";
-const LIST: &str = "select gate, run, partition from gate_place \
+     using unnest($1::text[], $2::uuid[], $3::int8[]) as t(gate, run, takes) \
+     where gate_place.gate = t.gate and gate_place.run = t.run and gate_place.takes = t.takes";
+const LIST: &str = "select gate, run, partition, takes from gate_place \
      where ($1::int4[] is null or partition = any($1)) \
      and ($2::text is null or (gate, run) > ($2 collate \"C\", $3::uuid)) \
      order by gate, run limit $4";
 
 impl Places for PostgresStore {
-    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>> {
+    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<Option<u64>>, Error>> {
         let places = std::sync::Arc::new(places);
         self.call_again(move |mut session| {
             let places = std::sync::Arc::clone(&places);
@@ -34,7 +37,7 @@ impl Places for PostgresStore {
                 // In the order of the gates, so that processes do not deadlock.
                 let mut order: Vec<usize> = (0..places.len()).collect();
                 order.sort_by_key(|&at| &places[at].place.gate);
-                let mut answers = vec![false; places.len()];
+                let mut answers = vec![None; places.len()];
                 let work = session.transaction().await?;
                 for at in order {
                     let TakePlace { place, limit } = &places[at];
@@ -42,10 +45,8 @@ impl Places for PostgresStore {
                     work.rows(LOCK, &[&gate]).await?;
                     let (run, partition) = (uuid(place.run), version(place.partition.0));
                     let most = limit.map(i64::from);
-                    let taken = work
-                        .execute(TAKE, &[&gate, &run, &partition, &most])
-                        .await?;
-                    answers[at] = taken > 0;
+                    let taken = work.rows(TAKE, &[&gate, &run, &partition, &most]).await?;
+                    answers[at] = taken.first().map(|row| row.number(0)).transpose()?;
                 }
                 work.commit().await?;
                 Ok(answers)
@@ -53,11 +54,13 @@ impl Places for PostgresStore {
         })
     }
 
-    fn give_places(&self, places: Vec<GatePlace>) -> Pending<'_, Result<(), Error>> {
+    fn give_places(&self, places: Vec<HeldPlace>) -> Pending<'_, Result<(), Error>> {
         self.call(move |session| async move {
-            let gates: Vec<_> = places.iter().map(|place| text(&place.gate)).collect();
-            let runs: Vec<_> = places.iter().map(|place| uuid(place.run)).collect();
-            session.execute(GIVE, &[&gates, &runs]).await?;
+            let gates: Vec<_> = places.iter().map(|it| text(&it.place.gate)).collect();
+            let runs: Vec<_> = places.iter().map(|it| uuid(it.place.run)).collect();
+            let takes = places.iter().map(|it| i64::try_from(it.takes).unwrap_or(0));
+            let takes: Vec<i64> = takes.collect();
+            session.execute(GIVE, &[&gates, &runs, &takes]).await?;
             Ok(())
         })
     }
@@ -67,7 +70,7 @@ impl Places for PostgresStore {
         partitions: &Partitions,
         after: Option<&GatePlace>,
         count: usize,
-    ) -> Pending<'_, Result<Vec<GatePlace>, Error>> {
+    ) -> Pending<'_, Result<Vec<HeldPlace>, Error>> {
         let partitions = numbers(partitions);
         let gate = after.map(|place| text(&place.gate).into_owned());
         let run: Option<RunId> = after.map(|place| place.run);
@@ -77,11 +80,13 @@ impl Places for PostgresStore {
                 .rows(LIST, &[&partitions, &gate, &run, &limit(count)])
                 .await?;
             let places = rows.iter().map(|row| {
-                Ok::<_, Fault>(GatePlace {
+                let place = GatePlace {
                     gate: row.text(0)?,
                     run: row.run(1)?,
                     partition: Partition(u32::try_from(row.try_get::<_, i32>(2)?).unwrap_or(0)),
-                })
+                };
+                let takes = row.number(3)?;
+                Ok::<_, Fault>(HeldPlace { place, takes })
             });
             places.collect()
         })

@@ -1,13 +1,14 @@
 //! Lists of runs, and the rows that derive from the log.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::{Millis, RunId};
 use windlass_store::{
-    Damage, Error, Health, Partitions, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow,
-    TenantFilter,
+    Damage, Error, Health, Partitions, Pending, Queries, Relatives, ResourceRow, RunFilter,
+    RunPage, RunRow, TenantFilter,
 };
 
 use crate::append::{Parameter, row_arrays, upsert};
@@ -15,7 +16,7 @@ use crate::codec::{
     Columns as _, Moment, RUN_COLUMNS, labels_text, limit, numbers, run_row, tenant, text, uuid,
 };
 use crate::error::Fault;
-use crate::store::PostgresStore;
+use crate::store::{PostgresStore, Session, blockable};
 
 const OPEN: &str = "e.status in ('Pending', 'Running', 'Paused')";
 
@@ -28,9 +29,15 @@ const DUE: &str = "select e.id, e.wake_at from workflow_executions e \
      and e.wake_at is not null and e.wake_at <= $1 \
      and ($2::int8 is null or (e.wake_at, e.id) > ($2, $3)) \
      and ($4::int4[] is null or e.partition = any($4)) order by e.wake_at, e.id limit $5";
+const RELATIVES: &str = "select \
+     (select count(*) from (select from workflow_executions c where c.parent = r.run limit $2) c), \
+     array(select f.id from workflow_executions f where f.origin = r.run \
+     order by f.id desc limit $3) \
+     from unnest($1::uuid[]) with ordinality as r(run, n) order by r.n";
 const LINK_COLUMNS: &str = "select tenant_id, system_name, resource_type, resource_id, \
      external_url, execution, action from workflow_resource_links";
-const REMOVE_LINKS: &str = "delete from workflow_resource_links where execution = $1";
+/// Those that SQL has linked are in no log.
+const REMOVE_LINKS: &str = "delete from workflow_resource_links where execution = $1 and seq >= 0";
 const ADD_LINK: &str = "insert into workflow_resource_links (tenant_id, execution, action, \
      system_name, resource_type, resource_id, external_url, seq, ordinal) \
      values ($1, $2, $3, $4, $5, $6, $7, 0, $8) on conflict do nothing";
@@ -39,7 +46,11 @@ const HEALTH: &str = "select current_setting('server_version'), \
      (select count(*) from pg_stat_activity where datname = current_database()), \
      coalesce((select extract(epoch from max(now() - xact_start))::int8 from pg_stat_activity \
      where datname = current_database() and pid <> pg_backend_pid()), 0), \
-     current_setting('synchronous_commit')";
+     current_setting('synchronous_commit'), \
+     (select count(*) from (select from projection_queue limit 100000) q), \
+     coalesce((select (extract(epoch from clock_timestamp() - at) * 1000)::int8 \
+     from projection_queue order by xid limit 1), 0), \
+     coalesce((select holder from projector where until_ms > clock_ms()), 'none')";
 
 fn link(row: &tokio_postgres::Row) -> Result<ResourceRow, Fault> {
     Ok(ResourceRow {
@@ -104,12 +115,38 @@ fn condition(filter: &RunFilter) -> (String, Vec<Parameter<'static>>) {
     if let Some(parent) = filter.parent {
         add("e.parent = ?", Box::new(uuid(parent)));
     }
+    if let Some(origin) = filter.origin {
+        add("e.origin = ?", Box::new(uuid(origin)));
+    }
+    if let Some(error) = &filter.error {
+        let condition = "(e.error_code = ?::text or e.cause_codes @> jsonb_build_array(?::text))";
+        add(condition, Box::new(text(error).into_owned()));
+    }
     if let Some(since) = filter.since {
         add("e.created_at >= ?", Box::new(Moment(since)));
     }
     if let Some(before) = filter.before {
         add("e.id < ?", Box::new(uuid(before)));
     }
+    let open = "e.status in ('Pending', 'Running', 'Paused')";
+    let further = [
+        (
+            filter.waiting,
+            "e.asleep and e.status = 'Running' and not e.dead".to_owned(),
+        ),
+        (filter.dead == Some(true), format!("e.dead and {open}")),
+        (
+            filter.dead == Some(false),
+            format!("not (e.dead and {open})"),
+        ),
+        (filter.roots, "e.parent is null".to_owned()),
+        (
+            filter.unforked,
+            "not exists (select from workflow_executions f where f.origin = e.id)".to_owned(),
+        ),
+    ];
+    let further = further.into_iter().filter(|(wanted, _)| *wanted);
+    conditions.extend(further.map(|(_, condition)| condition));
     (conditions.join(" and "), parameters)
 }
 
@@ -125,17 +162,35 @@ fn bounds(prefix: &str) -> Option<(Uuid, Uuid)> {
     Some((low, high))
 }
 
+/// The row of a run, if there is one.
+pub(crate) type ReadRow = Result<Option<RunRow>, Error>;
+
+/// Reads the rows of runs. One that cannot be read fails for its own callers alone.
+pub(crate) fn send_rows(
+    session: Session,
+    runs: Arc<Vec<RunId>>,
+) -> Pending<'static, Result<Vec<ReadRow>, Fault>> {
+    Box::pin(async move {
+        let ids: BTreeSet<Uuid> = runs.iter().map(|run| uuid(*run)).collect();
+        let ids: Vec<Uuid> = ids.into_iter().collect();
+        let sql = format!("select {RUN_COLUMNS} from workflow_executions e where e.id = any($1)");
+        let mut found = HashMap::with_capacity(ids.len());
+        for row in session.rows(&sql, &[&ids]).await? {
+            found.insert(row.run(0)?, run_row(&row).map_err(Fault::into_error));
+        }
+        let rows = runs.iter().map(|run| found.get(run).cloned().transpose());
+        Ok(rows.collect())
+    })
+}
+
 impl Queries for PostgresStore {
     fn damaged_rows(&self) -> Vec<Damage> {
         self.damaged()
     }
 
     fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>> {
-        self.call(move |session| async move {
-            let sql = format!("select {RUN_COLUMNS} from workflow_executions e where e.id = $1");
-            let row = session.first(&sql, &[&uuid(run)]).await?;
-            row.as_ref().map(run_row).transpose()
-        })
+        let row = self.one_together(|lines| &lines.rows, run);
+        blockable(async move { row.await? })
     }
 
     fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>> {
@@ -228,6 +283,28 @@ impl Queries for PostgresStore {
         self.runs_where("e.parent = $1 order by e.id", vec![Box::new(uuid(parent))])
     }
 
+    fn relatives(&self, runs: &[RunId]) -> Pending<'_, Result<Vec<Relatives>, Error>> {
+        let runs: Vec<Uuid> = runs.iter().copied().map(uuid).collect();
+        self.call(move |session| async move {
+            let most = (
+                i64::from(Relatives::MOST_CHILDREN),
+                limit(Relatives::MOST_FORKS),
+            );
+            let rows = session.rows(RELATIVES, &[&runs, &most.0, &most.1]).await?;
+            let each = rows.iter().map(|row| {
+                let forks: Vec<Uuid> = row.try_get(1)?;
+                Ok(Relatives {
+                    children: u32::try_from(row.try_get::<_, i64>(0)?).unwrap_or(u32::MAX),
+                    forks: forks
+                        .iter()
+                        .map(|fork| RunId::from_bytes(*fork.as_bytes()))
+                        .collect(),
+                })
+            });
+            each.collect()
+        })
+    }
+
     fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {
         self.call(move |session| async move {
             let sql = format!("{LINK_COLUMNS} where execution = $1 order by seq, ordinal");
@@ -318,6 +395,9 @@ impl Queries for PostgresStore {
                     ),
                     fact("synchronous_commit", row.try_get(4)?),
                     fact("schema version", schema.to_string()),
+                    fact("projector", row.try_get(7)?),
+                    fact("projection lag (ms)", row.try_get::<_, i64>(6)?.to_string()),
+                    fact("changes to project", row.try_get::<_, i64>(5)?.to_string()),
                 ],
             })
         })
@@ -328,17 +408,17 @@ impl Queries for PostgresStore {
 fn replace() -> String {
     let (arrays, names) = crate::append::row_table();
     let columns = names.iter().skip(1).map(|name| match *name {
-        "labels" => "r.labels::jsonb".to_owned(),
+        "labels" | "cause_codes" => format!("r.{name}::jsonb"),
         "owns_request" => "exists (select from claim k where k.namespace = 'request' \
              and k.key = r.tenant_id || chr(10) || r.workflow || chr(10) || r.workflow_request_id \
-             and substring(k.value from 1 for 36) = convert_to($21::uuid::text, 'UTF8'))"
+             and substring(k.value from 1 for 36) = convert_to($23::uuid::text, 'UTF8'))"
             .to_owned(),
         name => format!("r.{name}"),
     });
     let columns: Vec<String> = columns.collect();
     let names = names.join(", ");
     upsert(&format!(
-        "select $21::uuid, coalesce((select dead from head where run = $21::uuid), false), {} \
+        "select $23::uuid, coalesce((select dead from head where run = $23::uuid), false), {} \
          from unnest({arrays}) as r({names})",
         columns.join(", ")
     ))

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{Error, Pending, REQUEST_CLAIM, Retention, RunRow, request_key};
 
+use crate::blob::expire;
 use crate::codec::{Columns as _, Moment, RUN_COLUMNS, limit, run_row, text, uuid};
 use crate::error::Fault;
 use crate::store::{Inner, PostgresStore, Session};
@@ -22,13 +23,14 @@ const UNNEEDED: &str = "not exists (select from workflow_executions p where p.id
 
 const ENDED_COUNT: &str = "select count(*) from workflow_executions e \
      where e.status in ('Succeeded', 'Failed', 'Cancelled')";
-const REMOVE: [&str; 8] = [
+const REMOVE: [&str; 9] = [
     "delete from record where run = any($1)",
     "delete from segment where run = any($1)",
     "delete from checkpoint where run = any($1)",
     "delete from inbox where run = any($1)",
     "delete from gate_place where run = any($1)",
     "delete from dead_letters where id = any($1)",
+    "delete from start_request where id = any($1)",
     "delete from workflow_resource_links where execution = any($1)",
     "delete from workflow_executions where id = any($1)",
 ];
@@ -46,10 +48,14 @@ const REMOVE_CLAIMS: &str = "delete from claim using \
      and claim.key = c.key and substring(claim.value from 1 for 36) = c.own";
 /// Values that no log refers to a day after they were stored: an append that was to refer to
 /// them never came.
-const ORPHANS: &str = "delete from blob where digest in (select b.digest from blob b \
+pub(crate) const ORPHANS: &str = "delete from blob where digest in (select b.digest from blob b \
      where b.created_at < now() - interval '24 hours' \
      and not exists (select from blob_use u where u.digest = b.digest) limit 1000)";
-const BYTES: &str = "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 \
+/// Without values that nothing but a hold keeps: forgetting runs does not free them.
+const BYTES: &str = "select greatest(0, coalesce(sum(pg_total_relation_size(c.oid)), 0) \
+     - (select coalesce(sum(pg_column_size(b.bytes)), 0) from blob_use h \
+     join blob b on b.digest = h.digest where h.run = $1 and not exists \
+     (select from blob_use u where u.digest = h.digest and u.run <> $1)))::int8 \
      from pg_class c where c.relnamespace = current_schema()::regnamespace \
      and c.relkind in ('r', 'm')";
 const USES: &str = "select exists (select from blob_use where run = $1 and digest = $2)";
@@ -115,7 +121,7 @@ impl Retention for PostgresStore {
     }
 
     fn ended_count(&self) -> Pending<'_, Result<u64, Error>> {
-        self.call(move |session| async move {
+        self.call_long(move |session| async move {
             let row = session.first(ENDED_COUNT, &[]).await?;
             row.map_or(Ok(0), |row| row.number(0))
         })
@@ -134,14 +140,15 @@ impl Retention for PostgresStore {
     }
 
     fn bytes(&self) -> Pending<'_, Result<u64, Error>> {
-        self.call(move |session| async move {
-            let row = session.first(BYTES, &[]).await?;
+        self.call_long(move |session| async move {
+            let row = session.first(BYTES, &[&Uuid::nil()]).await?;
             row.map_or(Ok(0), |row| row.number(0))
         })
     }
 
     fn vacuum(&self) -> Pending<'_, Result<(), Error>> {
         self.call_again(move |session| async move {
+            expire(&session).await?;
             // The space itself is given back by the database's autovacuum.
             while session.execute(ORPHANS, &[]).await? > 0 {}
             Ok(())
@@ -150,7 +157,7 @@ impl Retention for PostgresStore {
 
     fn uses(&self, run: RunId, digest: &Digest) -> Pending<'_, Result<bool, Error>> {
         let digest = *digest;
-        self.call(move |session| async move {
+        self.call_long(move |session| async move {
             let row = session.first(USES, &[&uuid(run), &&digest.0[..]]).await?;
             row.map_or(Ok(false), |row| Ok(row.try_get(0)?))
         })

@@ -61,6 +61,7 @@ pub struct Settings {
     pub(crate) pool: usize,
     pub(crate) partitions: u32,
     pub(crate) answer_time: Duration,
+    pub(crate) migrating: bool,
 }
 
 /// Without the password.
@@ -76,7 +77,7 @@ impl fmt::Debug for Settings {
 
 impl Settings {
     /// Reads `postgres://user:password@host:port/database?sslmode=verify-full&…`. Beside the
-    /// driver's own parameters it knows `sslmode`, `sslrootcert` and `schema`.
+    /// driver's own parameters it knows `sslmode`, `sslrootcert`, `schema` and `cluster`.
     ///
     /// # Errors
     /// What of the URL cannot be read.
@@ -108,7 +109,8 @@ impl Settings {
             writers: 3,
             pool: 8,
             partitions: PARTITIONS,
-            answer_time: Duration::from_secs(30),
+            answer_time: Duration::from_secs(10),
+            migrating: false,
         };
         for (name, value) in own {
             settings = settings.take(&name, &value)?;
@@ -121,6 +123,7 @@ impl Settings {
             "sslmode" => self.ssl_mode = ssl_mode(value)?,
             "sslrootcert" if value == "system" => self.root_certificates = None,
             "sslrootcert" => self.root_certificates = Some(Path::new(value).into()),
+            "cluster" => return Ok(self.cluster(value)),
             _ => return self.schema(value),
         }
         Ok(self)
@@ -200,9 +203,21 @@ impl Settings {
         self
     }
 
+    /// Whether a schema is opened that a migration has not completed, to go on with it.
+    #[must_use]
+    pub fn migrating(mut self, migrating: bool) -> Self {
+        self.migrating = migrating;
+        self
+    }
+
     /// The most connections that one process opens: writers, pool, notifier and listener.
     pub fn most_connections(&self) -> usize {
         self.writers + self.pool + 2
+    }
+
+    /// Where the tables are: [`Self::address`] and the schema.
+    pub fn place(&self) -> String {
+        format!("{} schema {}", self.address(), self.schema)
     }
 
     /// User, hosts and database, for messages; never the password.
@@ -282,7 +297,9 @@ fn split(url: &str) -> Result<(String, Vec<Parameter>), OpenError> {
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         match name {
-            "sslmode" | "sslrootcert" | "schema" => own.push((name.into(), decoded(value)?)),
+            "sslmode" | "sslrootcert" | "schema" | "cluster" => {
+                own.push((name.into(), decoded(value)?))
+            }
             _ => rest.push(part),
         }
     }
@@ -320,7 +337,8 @@ mod tests {
     #[test]
     fn a_url_gives_schema_mode_and_the_drivers_own_parameters() {
         let url = "postgres://ann:secret@db.example:5433/work?sslmode=verify-full\
-                   &sslrootcert=%2Fetc%2Froot.pem&schema=flows&target_session_attrs=read-write";
+                   &sslrootcert=%2Fetc%2Froot.pem&schema=flows&cluster=blue\
+                   &target_session_attrs=read-write";
         let settings = Settings::parse(url).unwrap();
         assert_eq!(settings.ssl_mode, SslMode::VerifyFull);
         assert_eq!(
@@ -328,6 +346,7 @@ mod tests {
             Some(Path::new("/etc/root.pem"))
         );
         assert_eq!(settings.schema, "flows");
+        assert_eq!(settings.cluster.as_deref(), Some("blue"));
         assert_eq!(settings.address(), "ann@db.example:5433/work");
         assert!(!format!("{settings:?}").contains("secret"));
         assert_eq!(settings.most_connections(), 13);

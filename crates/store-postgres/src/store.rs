@@ -2,7 +2,9 @@
 //! gets a connection. The traits are implemented in the other files.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Object, Pool};
 use tokio::runtime::{Builder, Runtime};
@@ -16,6 +18,7 @@ use crate::OpenError;
 use crate::codec::{Columns as _, run_row};
 use crate::connect::{Access, Kind};
 use crate::error::Fault;
+use crate::line::Lines;
 use crate::migrate::{self, Opened};
 use crate::notify::Bells;
 use crate::settings::Settings;
@@ -23,6 +26,16 @@ use crate::writer::Writers;
 
 /// Damaged rows that are remembered until a caller asks.
 const MOST_DAMAGE: usize = 1000;
+
+/// How long a caller waits for an answer of the database, whatever the database does. A database
+/// that stands still keeps connections open and answers nothing.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+
+/// The same for calls that go over many rows.
+const LONG_ANSWER: Duration = Duration::from_secs(60);
+
+/// How often the queue is swept of items that no worker gets again.
+const SWEEP: Duration = Duration::from_secs(60);
 
 /// Parameters of a statement.
 pub(crate) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -43,9 +56,14 @@ pub(crate) struct Inner {
     pub(crate) access: Access,
     pub(crate) opened: Opened,
     pool: Pool,
+    /// One connection for leases alone: a session must not expire because others wait long.
+    leases: Pool,
     pub(crate) writers: Writers,
     pub(crate) bells: Bells,
+    pub(crate) lines: Lines,
     damaged: Mutex<Vec<Damage>>,
+    /// When the queue was last swept of items that no worker gets again.
+    swept: Mutex<Option<Instant>>,
     // Last: what the tasks hold is dropped before their threads end.
     threads: Threads,
 }
@@ -116,9 +134,12 @@ impl PostgresStore {
                 access: parts.access,
                 opened: parts.opened,
                 pool: parts.pool,
+                leases: parts.leases,
                 writers: parts.writers,
                 bells: parts.bells,
+                lines: Lines::default(),
                 damaged: Mutex::default(),
+                swept: Mutex::default(),
                 threads,
             }),
         })
@@ -133,11 +154,58 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
+        self.call_within(ANSWER, work)
+    }
+
+    /// The same for work that goes over many rows.
+    pub(crate) fn call_long<'a, T, F>(
+        &self,
+        work: impl FnOnce(Session) -> F + Send + 'static,
+    ) -> Pending<'a, Result<T, Error>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        self.call_within(LONG_ANSWER, work)
+    }
+
+    fn call_within<'a, T, F>(
+        &self,
+        time: Duration,
+        work: impl FnOnce(Session) -> F + Send + 'static,
+    ) -> Pending<'a, Result<T, Error>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
         let inner = Arc::clone(&self.inner);
         self.task(async move {
-            let session = inner.session().await?;
-            drop(inner);
-            work(session).await.map_err(Fault::into_error)
+            let answer = async {
+                let session = inner.session().await?;
+                work(session).await.map_err(Fault::into_error)
+            };
+            inner.answered_within(time, answer).await
+        })
+    }
+
+    /// The same on the connection of leases.
+    pub(crate) fn call_lease<'a, T, F>(
+        &self,
+        work: impl FnOnce(Session) -> F + Send + 'static,
+    ) -> Pending<'a, Result<T, Error>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let inner = Arc::clone(&self.inner);
+        self.task(async move {
+            let answer = async {
+                let got = inner.leases.get().await;
+                let session = got.map_err(|error| inner.access.without(&error))?;
+                let answer = work(Session::new(session)).await;
+                answer.map_err(Fault::into_error)
+            };
+            inner.answered_within(ANSWER, answer).await
         })
     }
 
@@ -152,14 +220,17 @@ impl PostgresStore {
     {
         let inner = Arc::clone(&self.inner);
         self.task(async move {
-            let mut tries = 0;
-            loop {
-                tries += 1;
-                match work(inner.session().await?).await {
-                    Err(fault) if fault.is_race() && tries < 8 => {}
-                    answer => return answer.map_err(Fault::into_error),
+            let answer = async {
+                let mut tries = 0;
+                loop {
+                    tries += 1;
+                    match work(inner.session().await?).await {
+                        Err(fault) if fault.is_race() && tries < 8 => {}
+                        answer => return answer.map_err(Fault::into_error),
+                    }
                 }
-            }
+            };
+            inner.answered_within(ANSWER, answer).await
         })
     }
 
@@ -184,7 +255,8 @@ impl PostgresStore {
     ) -> Pending<'a, Result<Vec<RunRow>, Error>> {
         let inner = Arc::clone(&self.inner);
         self.task(async move {
-            let rows = work.await.map_err(Fault::into_error)?;
+            let rows = async { work.await.map_err(Fault::into_error) };
+            let rows = inner.answered_within(LONG_ANSWER, rows).await?;
             Ok(inner.readable(&rows))
         })
     }
@@ -202,8 +274,55 @@ impl PostgresStore {
 impl Inner {
     pub(crate) async fn session(&self) -> Result<Session, Error> {
         let got = self.pool.get().await;
-        got.map(Session)
+        got.map(Session::new)
             .map_err(|error| self.access.without(&error))
+    }
+
+    /// An answer of the database, if it comes in time. A connection that is waited for no more
+    /// is closed.
+    pub(crate) async fn answered_within<T>(
+        &self,
+        time: Duration,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let late = |_| {
+            Err(Error::Unavailable(format!(
+                "the database {} has not answered within {} s",
+                self.access.address,
+                time.as_secs()
+            )))
+        };
+        tokio::time::timeout(time, answer)
+            .await
+            .unwrap_or_else(late)
+    }
+
+    /// Lets a task of the store's threads work beside its caller.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        // Nothing more is served by a store that is closed.
+        drop(self.threads.spawn(work));
+    }
+
+    /// Whether the queue is to be swept now: once in a while is enough.
+    pub(crate) fn sweeps_now(&self) -> bool {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = swept.is_none_or(|at| at.elapsed() >= SWEEP);
+        if is_due {
+            *swept = Some(Instant::now());
+        }
+        is_due
+    }
+
+    /// How many connections the pool has, how many of these are free, and how many callers wait
+    /// for one.
+    pub(crate) fn pool_state(&self) -> PoolState {
+        let status = self.pool.status();
+        PoolState {
+            limit: status.max_size,
+            open: status.size,
+            free: status.available,
+            waiting: status.waiting,
+        }
     }
 
     pub(crate) fn readable(&self, rows: &[Row]) -> Vec<RunRow> {
@@ -235,13 +354,16 @@ struct Parts {
     access: Access,
     opened: Opened,
     pool: Pool,
+    leases: Pool,
     writers: Writers,
     bells: Bells,
 }
 
 async fn open(settings: Settings) -> Result<Parts, OpenError> {
     let access = Access::new(&settings)?;
-    let opened = access.config.connect(access.tls.clone()).await;
+    let opening = access.config.connect(access.tls.clone());
+    let opened = tokio::time::timeout(ANSWER, opening).await;
+    let opened = opened.map_err(|_| OpenError::Away(access.silent()))?;
     let (mut client, connection) = opened.map_err(|error| access.refusal(&error))?;
     let served = tokio::spawn(connection);
     let opened = migrate::open(&mut client, &access, &settings).await;
@@ -252,6 +374,7 @@ async fn open(settings: Settings) -> Result<Parts, OpenError> {
     let first = access.open(Kind::Writer).await.map_err(OpenError::Away)?;
     Ok(Parts {
         pool: access.pool(settings.pool)?,
+        leases: access.pool(1)?,
         writers: Writers::start(&access, &settings, first),
         bells: Bells::start(&access, &settings.schema),
         opened,
@@ -269,17 +392,74 @@ pub(crate) fn closed() -> Error {
     Error::Unavailable("the store was closed".into())
 }
 
-/// A connection of the pool. Statements are prepared once per connection.
-pub(crate) struct Session(Object);
+/// The pool of connections for everything but appends, leases and wake-ups, at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// The most connections that there may be.
+    pub limit: usize,
+    /// Connections that are open.
+    pub open: usize,
+    /// Open connections that no caller has.
+    pub free: usize,
+    /// Callers that wait for a connection.
+    pub waiting: usize,
+}
+
+impl PostgresStore {
+    /// The pool of connections at this moment.
+    pub fn pool_state(&self) -> PoolState {
+        self.inner.pool_state()
+    }
+}
+
+/// A connection of the pool. Statements are prepared once per connection. One that is dropped
+/// while an answer is awaited is closed: its next user would wait for that answer too.
+pub(crate) struct Session {
+    connection: Option<Object>,
+    awaited: AtomicBool,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.awaited.load(Ordering::Relaxed)
+            && let Some(connection) = self.connection.take()
+        {
+            drop(Object::take(connection));
+        }
+    }
+}
+
+/// Notes that an answer is awaited until it is there.
+async fn noted<T>(awaited: &AtomicBool, answer: impl Future<Output = T>) -> T {
+    awaited.store(true, Ordering::Relaxed);
+    let answer = answer.await;
+    awaited.store(false, Ordering::Relaxed);
+    answer
+}
 
 impl Session {
+    fn new(connection: Object) -> Self {
+        Self {
+            connection: Some(connection),
+            awaited: AtomicBool::new(false),
+        }
+    }
+
+    fn connection(&self) -> &Object {
+        let held = self.connection.as_ref();
+        held.expect("a session has its connection until it is dropped")
+    }
+
     pub(crate) async fn rows(
         &self,
         sql: &str,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Fault> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.query(&statement, parameters).await?)
+        noted(&self.awaited, async {
+            let statement = self.connection().prepare_cached(sql).await?;
+            Ok(self.connection().query(&statement, parameters).await?)
+        })
+        .await
     }
 
     pub(crate) async fn first(
@@ -296,17 +476,30 @@ impl Session {
         sql: &str,
         parameters: Parameters<'_>,
     ) -> Result<u64, Fault> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.execute(&statement, parameters).await?)
+        noted(&self.awaited, async {
+            let statement = self.connection().prepare_cached(sql).await?;
+            Ok(self.connection().execute(&statement, parameters).await?)
+        })
+        .await
     }
 
     pub(crate) async fn transaction(&mut self) -> Result<Work<'_>, Fault> {
-        Ok(Work(self.0.transaction().await?))
+        let Self {
+            connection,
+            awaited,
+        } = self;
+        let held = connection.as_mut();
+        let held = held.expect("a session has its connection until it is dropped");
+        let work = noted(awaited, held.transaction()).await?;
+        Ok(Work { work, awaited })
     }
 }
 
 /// A transaction; without `commit` nothing of it happened.
-pub(crate) struct Work<'a>(deadpool_postgres::Transaction<'a>);
+pub(crate) struct Work<'a> {
+    work: deadpool_postgres::Transaction<'a>,
+    awaited: &'a AtomicBool,
+}
 
 impl Work<'_> {
     pub(crate) async fn rows(
@@ -314,8 +507,11 @@ impl Work<'_> {
         sql: &str,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Fault> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.query(&statement, parameters).await?)
+        noted(self.awaited, async {
+            let statement = self.work.prepare_cached(sql).await?;
+            Ok(self.work.query(&statement, parameters).await?)
+        })
+        .await
     }
 
     pub(crate) async fn execute(
@@ -323,11 +519,14 @@ impl Work<'_> {
         sql: &str,
         parameters: Parameters<'_>,
     ) -> Result<u64, Fault> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.execute(&statement, parameters).await?)
+        noted(self.awaited, async {
+            let statement = self.work.prepare_cached(sql).await?;
+            Ok(self.work.execute(&statement, parameters).await?)
+        })
+        .await
     }
 
     pub(crate) async fn commit(self) -> Result<(), Fault> {
-        Ok(self.0.commit().await?)
+        Ok(noted(self.awaited, self.work.commit()).await?)
     }
 }

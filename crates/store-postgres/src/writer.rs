@@ -285,8 +285,7 @@ impl Writer {
             Ok(answer) => answer,
             Err(_) => {
                 self.connection = None;
-                let text = format!("no answer within {} s", self.answer_time.as_secs());
-                return Sent::Unknown(Error::Unavailable(text));
+                return Sent::Unknown(no_answer(self.answer_time));
             }
         };
         match answer {
@@ -317,6 +316,7 @@ impl Writer {
 
     /// The statement of a shape on a connection that is open. Nothing was sent if there is none.
     async fn prepared(&mut self, shape: Shape) -> Result<Statement, Error> {
+        let answer_time = self.answer_time;
         let mut tries = 0;
         loop {
             tries += 1;
@@ -324,7 +324,13 @@ impl Writer {
             if let Some(statement) = connection.statements.get(&shape) {
                 return Ok(statement.clone());
             }
-            match connection.client.prepare(&shape.text()).await {
+            let text = shape.text();
+            let preparing = connection.client.prepare(&text);
+            let Ok(prepared) = tokio::time::timeout(answer_time, preparing).await else {
+                self.connection = None;
+                return Err(no_answer(answer_time));
+            };
+            match prepared {
                 Ok(statement) => {
                     connection.statements.insert(shape, statement.clone());
                     return Ok(statement);
@@ -350,8 +356,15 @@ impl Writer {
 
     /// Why an append was missing from the result; `None` if it could succeed now.
     async fn refusal(&mut self, append: &Append) -> Option<AppendError> {
+        let answer_time = self.answer_time;
         let found = match self.connected().await {
-            Ok(connection) => refusal(&connection.client, append).await,
+            Ok(connection) => {
+                let asked = refusal(&connection.client, append);
+                let late = |_| Err(Fault::Store(no_answer(answer_time)));
+                tokio::time::timeout(answer_time, asked)
+                    .await
+                    .unwrap_or_else(late)
+            }
             Err(error) => Err(Fault::Store(error)),
         };
         match found {
@@ -360,6 +373,14 @@ impl Writer {
             Err(fault) => Some(AppendError::Failed(fault.into_error())),
         }
     }
+}
+
+fn no_answer(within: Duration) -> Error {
+    let text = format!(
+        "the database has not answered within {} s",
+        within.as_secs()
+    );
+    Error::Unavailable(text)
 }
 
 fn raced() -> Error {

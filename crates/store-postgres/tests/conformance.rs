@@ -1,11 +1,6 @@
 //! The PostgreSQL store passes the suite that every backend passes, on a real server.
 
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{frozen, open};
+use crate::common::{frozen, open};
 use windlass_store::{Backend, conformance};
 use windlass_store_postgres::PostgresStore;
 
@@ -17,6 +12,11 @@ fn append() {
 #[test]
 fn inbox() {
     conformance::inbox::all(&open);
+}
+
+#[test]
+fn pools() {
+    conformance::pools::all(&open);
 }
 
 #[test]

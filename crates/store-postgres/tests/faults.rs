@@ -2,14 +2,9 @@
 //! racing processes leave no gap, one bad append does not take the others with it, and
 //! connections come back.
 
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{open, schema, settings, sql, value};
+use crate::common::{open, schema, settings, sql, value};
 use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
@@ -43,7 +38,9 @@ fn a_commit_whose_answer_is_lost_is_neither_doubled_nor_dropped() {
     // The statement is prepared, so that nothing but its answer is missing below.
     let mut head = must_append(&store, record(run, head, 2, b"second"));
     let mut written = 0;
-    for n in 3..21u64 {
+    let given = std::env::var("WINDLASS_FAULTS").ok();
+    let faults: u64 = given.map_or(18, |text| text.parse().unwrap());
+    for n in 3..3 + faults {
         let append = record(run, head, n, b"next");
         let expected = checksum::next_head(&append);
         proxy.drop_answers(true);
@@ -74,8 +71,9 @@ fn a_commit_whose_answer_is_lost_is_neither_doubled_nor_dropped() {
         head = expected;
     }
     let records = store.read(run, 1, usize::MAX).wait().unwrap();
-    assert_eq!(records.len(), 20);
+    assert_eq!(records.len() as u64, 2 + faults);
     assert!(written > 0, "some were committed without an answer");
+    println!("figure answers-lost {faults}");
 }
 
 #[test]
@@ -414,4 +412,133 @@ fn a_caller_may_block_on_answers_inside_a_task() {
             assert_eq!(listener.hear().wait().unwrap(), [Bell::Work]);
         }
     });
+}
+
+#[test]
+fn entries_of_many_callers_share_turns_and_leave_no_gap() {
+    use windlass_store::{Audit as _, AuditEntry, TenantFilter};
+    let store = open();
+    let entry = |n: u64| AuditEntry {
+        at: Millis(1_700_000_000_000),
+        tenant: None,
+        by: format!("caller {n}").into(),
+        from: "here".into(),
+        what: "start".into(),
+        target: "run".into(),
+        detail: "".into(),
+        damage: None,
+    };
+    let callers = (0..40u64).map(|n| {
+        let store = store.clone();
+        std::thread::spawn(move || store.note(vec![entry(n), entry(n)]).wait().unwrap())
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.join().unwrap();
+    }
+    let all = store.audit(&TenantFilter::Any, None, 100).wait().unwrap();
+    let numbers: Vec<u64> = all.iter().rev().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (1..=80).collect::<Vec<_>>());
+    for pair in all.chunks(2) {
+        assert_eq!(
+            pair[0].1.by, pair[1].1.by,
+            "the entries of a caller are together"
+        );
+    }
+}
+
+/// Lets no statement write to a table until the returned value is dropped.
+fn locked(url: &str, table: &str) -> std::sync::mpsc::Sender<()> {
+    let (unlock, unlocked) = std::sync::mpsc::channel::<()>();
+    let (ready, begun) = std::sync::mpsc::channel();
+    let lock = format!("lock table {}.{table} in exclusive mode", schema(url));
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let connected = tokio_postgres::connect(server().url(), tokio_postgres::NoTls).await;
+            let (mut client, connection) = connected.unwrap();
+            tokio::spawn(connection);
+            let work = client.transaction().await.unwrap();
+            work.batch_execute(&lock).await.unwrap();
+            ready.send(()).unwrap();
+            let _ = unlocked.recv();
+            work.commit().await.unwrap();
+        });
+    });
+    begun.recv().unwrap();
+    unlock
+}
+
+/// In how many transactions the rows of a table were written.
+fn transactions(url: &str, table: &str) -> usize {
+    let count = format!(
+        "select count(distinct xmin::text) from {}.{table}",
+        schema(url)
+    );
+    value(&count).parse().unwrap()
+}
+
+#[test]
+fn calls_of_many_callers_share_statements_and_each_gets_its_own_answer() {
+    use windlass_store::conformance::inbox::offer_of;
+    use windlass_store::{Inbox as _, WorkItem, WorkKey, WorkQueue as _};
+    let url = server().fresh();
+    let store = PostgresStore::open(&Settings::parse(&url).unwrap().pool(4)).unwrap();
+    let unlock = locked(&url, "inbox");
+    let offers = (0..100u64).map(|n| {
+        let key = format!("k{}", n % 50);
+        store.offer(vec![offer_of(run_id(1), &key, b"x")])
+    });
+    let offers: Vec<_> = offers.collect();
+    drop(unlock);
+    let answers = windlass_store::block_on(futures_util::future::join_all(offers));
+    let first: Vec<bool> = answers.into_iter().map(|it| it.unwrap()[0]).collect();
+    assert_eq!(first.iter().filter(|first| **first).count(), 50);
+    let all = transactions(&url, "inbox");
+    assert!(all <= 4, "two that begin at once, then the rest: {all}");
+    let unlock = locked(&url, "work");
+    let item = |n: u64| WorkItem {
+        key: WorkKey {
+            run: run_id(n % 50),
+            instance: 1,
+            attempt: 1,
+        },
+        tenant: None,
+        action: "act".into(),
+        requires: Vec::new(),
+        priority: 5,
+        payload: Vec::new(),
+    };
+    let pushes: Vec<_> = (0..100).map(|n| store.push(vec![item(n)])).collect();
+    drop(unlock);
+    let answers = windlass_store::block_on(futures_util::future::join_all(pushes));
+    assert!(answers.into_iter().all(|it| it.is_ok()));
+    let all = transactions(&url, "work");
+    assert!(all <= 4, "{all}");
+}
+
+#[test]
+fn a_call_that_the_database_refuses_fails_alone() {
+    use windlass_store::Inbox as _;
+    use windlass_store::conformance::inbox::offer_of;
+    let url = server().fresh();
+    let store = PostgresStore::open(&Settings::parse(&url).unwrap().pool(4)).unwrap();
+    let unlock = locked(&url, "inbox");
+    // No index takes a key of that length, unless it shrinks when it is compressed.
+    let long: String = (0..20_000u64)
+        .map(|n| char::from(33 + (n * n * 7 % 89) as u8))
+        .collect();
+    let long = (0..4_000u64).fold(long, |text, n| {
+        let digest = windlass_core::Digest::of(&n.to_be_bytes());
+        text + &digest.to_string()
+    });
+    let offers = (0..40u64).map(|n| match n {
+        20 => store.offer(vec![offer_of(run_id(1), &long, b"x")]),
+        _ => store.offer(vec![offer_of(run_id(1), &format!("k{n}"), b"x")]),
+    });
+    let offers: Vec<_> = offers.collect();
+    drop(unlock);
+    let answers = windlass_store::block_on(futures_util::future::join_all(offers));
+    let failed: Vec<usize> = (0..40).filter(|&n| answers[n].is_err()).collect();
+    assert_eq!(failed, [20]);
+    assert_eq!(store.inbox(run_id(1)).wait().unwrap().len(), 39);
 }

@@ -1,14 +1,11 @@
 //! Opening a schema: processes that start together take turns, and what cannot be worked with is
 //! refused with what to do.
 
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used)]
+use crate::common;
 
-mod common;
-
-use common::{schema, settings, sql, value};
+use crate::common::{schema, settings, sql, value};
 use windlass_store::conformance::{must_append, record, run_id};
-use windlass_store::{Error, Head, Leases as _, Log as _, Wait as _};
+use windlass_store::{Error, Head, Leases as _, Log as _, ProcessInfo, Wait as _};
 use windlass_store_postgres::{OpenError, PostgresStore, Settings};
 use windlass_test_support::postgres::{Proxy, server};
 
@@ -44,7 +41,8 @@ fn the_number_of_partitions_is_fixed_by_the_first() {
     let settings = settings();
     let joined = |settings: &Settings| {
         let store = PostgresStore::open(settings).unwrap();
-        store.join("a", 1000).wait().unwrap().partitions
+        let process = ProcessInfo::named("a");
+        store.join(&process, 1000).wait().unwrap().partitions
     };
     assert_eq!(joined(&settings), 64);
     assert_eq!(joined(&settings.clone().partitions(16)), 64);
@@ -104,8 +102,19 @@ fn another_cluster_is_refused() {
     let settings = settings();
     PostgresStore::open(&settings.clone().cluster("blue")).unwrap();
     PostgresStore::open(&settings.clone().cluster("blue")).unwrap();
-    let text = refusal(&settings.cluster("green"));
+    let text = refusal(&settings.clone().cluster("green"));
     assert!(text.contains("blue") && text.contains("green"), "{text}");
+    let text = refusal(&settings);
+    let advice = ["'blue'", "WINDLASS_CLUSTER_NAME", "cluster=", "schema="];
+    assert!(advice.iter().all(|it| text.contains(it)), "{text}");
+}
+
+#[test]
+fn a_cluster_can_name_a_schema_that_was_opened_without_a_name() {
+    let settings = settings();
+    PostgresStore::open(&settings).unwrap();
+    PostgresStore::open(&settings.clone().cluster("blue")).unwrap();
+    refusal(&settings);
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! TLS to the database: which certificates each `sslmode` takes. In front of the real server
 //! stands one that ends TLS with a certificate of the test's own authority.
 
-// The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used)]
-
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -58,12 +58,28 @@ pub trait Admission: Send + Sync + 'static {
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 
+    /// Active runs (begun, not ended, not dead, also those that sleep) that have a gate and no place
+    /// at it ([`crate::Places`]), oldest first, after the given one. Other runs add no cost.
+    fn without_place(
+        &self,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>>;
+
     /// How many active runs each gate has, by its name: begun, not ended (`Running` or
     /// `Paused`), and not dead. Gates without such a run are left out.
     fn gates(&self) -> Pending<'_, Result<Vec<GateCount>, Error>>;
 
     /// Active runs of a gate, at most `limit`: those that [`Self::gates`] counts.
     fn at_gate(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>>;
+
+    /// Whether there may be anything for the owner of these partitions: a run that has begun and
+    /// does not sleep, one that waits to begin or is due, something offered, a place at a gate,
+    /// a slot of a pool. An idle owner asks this one question. `true` where that is not known.
+    fn has_work(&self, _: &Partitions) -> Pending<'_, Result<bool, Error>> {
+        Box::pin(std::future::ready(Ok(true)))
+    }
 
     /// How many runs wait to begin, parked or not, counted up to `most`.
     fn depth(&self, most: u64) -> Pending<'_, Result<u64, Error>>;

@@ -25,6 +25,43 @@ pub struct Offer {
     pub bytes: Vec<u8>,
 }
 
+/// How much of an inbox is read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboxBounds {
+    /// The most items.
+    pub items: usize,
+    /// The most bytes of all items together.
+    pub bytes: usize,
+}
+
+impl Default for InboxBounds {
+    fn default() -> Self {
+        Self {
+            items: 1_000,
+            bytes: 8 << 20,
+        }
+    }
+}
+
+impl InboxBounds {
+    /// The items of a page, of those that follow its beginning.
+    pub fn cut<E>(
+        self,
+        items: impl IntoIterator<Item = Result<InboxItem, E>>,
+    ) -> Result<Vec<InboxItem>, E> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        for item in items.into_iter().take(self.items) {
+            let item = item?;
+            bytes += item.bytes.len();
+            if bytes > self.bytes && !page.is_empty() {
+                break;
+            }
+            page.push(item);
+        }
+        Ok(page)
+    }
+}
+
 /// What became of an offer whose item is still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfferAnswer {
@@ -42,9 +79,35 @@ pub trait Inbox: Send + Sync + 'static {
     /// or none.
     fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>>;
 
-    /// What waits for a run, oldest first. An item is consumed by naming its key in
-    /// [`crate::Append::consumed`].
-    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>>;
+    /// What waits for a run after a place (0 is the beginning), oldest first, within the bounds
+    /// of a page: at least one item comes if there is one. An item is consumed by naming its key
+    /// in [`crate::Append::consumed`].
+    fn inbox_page(
+        &self,
+        run: RunId,
+        after: u64,
+        most: InboxBounds,
+    ) -> Pending<'_, Result<Vec<InboxItem>, Error>>;
+
+    /// All that waits for a run, oldest first.
+    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
+        Box::pin(async move {
+            let mut items: Vec<InboxItem> = Vec::new();
+            loop {
+                let after = items.last().map_or(0, |item| item.number);
+                let page = self.inbox_page(run, after, InboxBounds::default()).await?;
+                if page.is_empty() {
+                    return Ok(items);
+                }
+                items.extend(page);
+            }
+        })
+    }
+
+    /// How many items wait for a run, counted up to `most`.
+    fn waiting_items(&self, run: RunId, most: usize) -> Pending<'_, Result<usize, Error>> {
+        Box::pin(async move { Ok(self.inbox(run).await?.len().min(most)) })
+    }
 
     /// Runs of these partitions for which something waits, by id, after the given one, whether
     /// or not they have a log: what an owner walks.

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{Error, Pending};
+use crate::{Error, Pending, ProcessInfo};
 
 /// A share of all runs, numbered from 0 up to the count that [`JoinedSession`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +51,9 @@ impl fmt::Display for SessionId {
     }
 }
 
+/// The longest name of a lease, in bytes.
+pub const LEASE_NAME_BYTES: usize = 200;
+
 /// The answer to `join`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinedSession {
@@ -65,10 +68,14 @@ pub struct JoinedSession {
 pub struct LiveSession {
     /// Its id.
     pub session: SessionId,
-    /// The name that the process gave itself, for display.
-    pub name: Box<str>,
+    /// What the process said of itself.
+    pub process: ProcessInfo,
     /// What it holds, in order.
     pub partitions: Vec<Partition>,
+    /// How many milliseconds ago it began.
+    pub began_ms: u64,
+    /// In how many milliseconds it expires, if it is not renewed.
+    pub expires_ms: u64,
 }
 
 /// A partition that `take` gave to a session.
@@ -94,12 +101,28 @@ pub struct ExpiredSession {
 pub trait Leases: Send + Sync + 'static {
     /// Begins a session that expires `duration_ms` after its last renewal. After a crash in
     /// between: a session that holds nothing may be left behind, and expires.
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>>;
+    fn join(
+        &self,
+        process: &ProcessInfo,
+        duration_ms: u64,
+    ) -> Pending<'_, Result<JoinedSession, Error>>;
 
     /// Prolongs a session by its duration from now. `false` if it is not live: it has
     /// expired or ended, holds nothing, and never becomes live again. After a crash in
     /// between: it was prolonged or not.
     fn renew(&self, session: SessionId) -> Pending<'_, Result<bool, Error>>;
+
+    /// As [`Leases::renew`], and lists the live sessions as they were just before: what an owner
+    /// asks each time. `None` if the session is not live.
+    fn renew_and_list(
+        &self,
+        session: SessionId,
+    ) -> Pending<'_, Result<Option<Vec<LiveSession>>, Error>> {
+        Box::pin(async move {
+            let listed = self.sessions().await?;
+            Ok(self.renew(session).await?.then_some(listed))
+        })
+    }
 
     /// Gives a live session those of the partitions that no live session holds, and answers
     /// with these; for a session that is not live, with none. One that it holds already is
@@ -114,6 +137,24 @@ pub trait Leases: Send + Sync + 'static {
     /// Gives up partitions, so that others can take them at once. Those that the session
     /// does not hold are passed over. After a crash in between: some of them are given.
     fn give(&self, session: SessionId, partitions: &[Partition]) -> Pending<'_, Result<(), Error>>;
+
+    /// Changes what the process of a live session says of itself, all but its name; `false` if
+    /// the session is not live. After a crash in between: it is changed or not.
+    fn describe(
+        &self,
+        session: SessionId,
+        process: &ProcessInfo,
+    ) -> Pending<'_, Result<bool, Error>>;
+
+    /// Takes the lease of this name for a live session, if no live session holds it; whether the
+    /// session holds it now. It has one holder at a time by the backend's clock, and ends with
+    /// its session. Names are at most [`LEASE_NAME_BYTES`] long. After a crash in between: it is
+    /// held or not, which the same call tells.
+    fn take_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<bool, Error>>;
+
+    /// Gives the lease of this name up, if the session holds it. After a crash in between: it is
+    /// given up, or ends with the session.
+    fn give_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<(), Error>>;
 
     /// The live sessions with what each holds, by id.
     fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>>;

@@ -7,8 +7,11 @@
 //! ([`DeadLetters`]), who changed what ([`Audit`]), timed starts ([`Schedules`]), starts by signed
 //! requests ([`Hooks`]), sealed secrets ([`Secrets`]), expiry ([`Retention`]) and small records of
 //! processes ([`KeyValue`]). Between processes: partitions ([`Leases`]), places at gates
-//! ([`Places`]), wake-ups ([`Wakes`]) and the work queue ([`WorkQueue`]). Records and values are
+//! ([`Places`]), slots of pools ([`Pools`]), wake-ups ([`Wakes`]) and the work queue ([`WorkQueue`]). Records and values are
 //! opaque bytes here: what they mean is the core's business, how they are kept is the backend's.
+//!
+//! Tables that derive from the log and are written behind it ([`Projections`]) exist only where
+//! people read them with SQL; they are no part of [`Backend`].
 //!
 //! Every method is asynchronous. A backend answers a small read before it returns; callers
 //! without a runtime use [`block_on`] or [`Wait`].
@@ -34,11 +37,15 @@ mod local;
 mod log;
 mod memory;
 mod places;
+mod pools;
+mod process;
+mod projections;
 mod queries;
 mod retention;
 mod schedule;
 mod secrets;
 mod tenant;
+mod transfer;
 mod types;
 mod wakes;
 mod work;
@@ -48,35 +55,47 @@ use std::pin::Pin;
 
 pub use admission::{Admission, GateCount, TenantGate};
 pub use audit::{Audit, AuditEntry};
-pub use blobs::Blobs;
+pub use blobs::{Blobs, HOLD};
 pub use block_on::{Wait, block_on, may_block};
 pub use catalogue::Catalogue;
 pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, EnvelopeKind};
 pub use hook::{Hook, Hooks};
-pub use inbox::{Inbox, Offer, OfferAnswer, not_waiting};
+pub use inbox::{Inbox, InboxBounds, Offer, OfferAnswer, not_waiting};
 pub use key_value::{KeyValue, Note};
 pub use leases::{
-    ExpiredSession, JoinedSession, Leases, LiveSession, Partition, Partitions, SessionId,
-    TakenPartition,
+    ExpiredSession, JoinedSession, LEASE_NAME_BYTES, Leases, LiveSession, Partition, Partitions,
+    SessionId, TakenPartition,
 };
-pub use local::LocalCoordinator;
+pub use local::{LocalCoordinator, PoolTable};
 pub use log::Log;
 pub use memory::{AppendFault, MemoryStore};
-pub use places::{GatePlace, Places, TakePlace};
+pub use places::{GatePlace, HeldPlace, Places, TakePlace};
+pub use pools::{
+    GivenSlots, LinePlace, PoolKey, PoolRemoval, PoolRow, PoolUse, Pools, SlotRequest, SlotsTaken,
+    grant,
+};
+pub use process::{ProcessInfo, Role, Roles};
+pub use projections::{
+    AttemptRow, AttemptStatus, EventRow, ProjectedRun, ProjectedValue, ProjectionBatch,
+    ProjectionLag, ProjectionLook, Projections, RequestedRun, RunContext, RunDetails,
+    UnprojectedRun,
+};
 pub use queries::Queries;
 pub use retention::{REQUEST_CLAIM, Retention, request_key};
 pub use schedule::{CatchUp, Fired, Overlap, Schedule, Schedules};
 pub use secrets::{SecretRow, Secrets};
 pub use tenant::TenantFilter;
+pub use transfer::{StoredClaim, Transfer};
 pub use types::{
     Append, AppendError, Appended, Blob, Checkpoint, Claim, Compacted, Damage, DefinitionRow,
-    Error, Head, Health, InboxItem, NewDefinition, Published, Record, ResourceRow, RunFilter,
-    RunPage, RunRow, StatusCounts, WorkflowRow, WriterId,
+    Error, Head, Health, InboxItem, NewDefinition, Published, Record, Relatives, ResourceRow,
+    RunFilter, RunPage, RunRow, StatusCounts, WorkflowRow, WriterId,
 };
 pub use wakes::{Bell, Listener, Wakes};
 pub use work::{
-    ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, WorkItem, WorkKey, WorkLease, WorkQueue,
+    BegunItem, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, QueueDepth, WorkItem, WorkKey,
+    WorkLease, WorkQueue,
 };
 
 /// The future that every method returns.
@@ -99,6 +118,7 @@ pub trait Backend:
     + Secrets
     + Leases
     + Places
+    + Pools
     + Wakes
     + WorkQueue
 {
@@ -120,6 +140,7 @@ impl<S> Backend for S where
         + Secrets
         + Leases
         + Places
+        + Pools
         + Wakes
         + WorkQueue
 {

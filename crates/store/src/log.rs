@@ -17,6 +17,10 @@ pub trait Log: Send + Sync + 'static {
     /// the owner reads the head and compares `append_id`.
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>>;
 
+    /// Gives back what this handle holds, so that another may open the same store: what was
+    /// appended stays, further writes are refused. A backend that holds nothing does nothing.
+    fn close(&self) {}
+
     /// The run's head, or [`Head::NONE`] for a run that does not exist.
     fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>>;
 

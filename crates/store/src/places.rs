@@ -19,6 +19,16 @@ pub struct GatePlace {
     pub partition: Partition,
 }
 
+/// A place that a run has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldPlace {
+    /// The place.
+    pub place: GatePlace,
+    /// How often it was taken, also by the run that had it already. A process that saw it before
+    /// another took it frees nothing.
+    pub takes: u64,
+}
+
 /// A question for a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakePlace {
@@ -31,15 +41,16 @@ pub struct TakePlace {
 
 /// The places at gates.
 pub trait Places: Send + Sync + 'static {
-    /// Takes places, each if fewer runs than its limit have one; one answer for each, in order.
-    /// A run that has the place already keeps it. Counting and taking are one step: several
+    /// Takes places, each if fewer runs than its limit have one; for each, in order, how often it
+    /// was taken by now ([`HeldPlace::takes`]), or `None` if the gate is full. A run that has the
+    /// place already keeps it. Counting and taking are one step: several
     /// processes that ask at once never have more places than the limit. After an error, or a
     /// crash in between: some of them are taken.
-    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>>;
+    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<Option<u64>>, Error>>;
 
-    /// Frees places without a record; those that are not taken are passed over. After a crash
-    /// in between: some of them are freed.
-    fn give_places(&self, places: Vec<GatePlace>) -> Pending<'_, Result<(), Error>>;
+    /// Frees places without a record; those that are not taken, or were taken again since, are
+    /// passed over. After a crash in between: some of them are freed.
+    fn give_places(&self, places: Vec<HeldPlace>) -> Pending<'_, Result<(), Error>>;
 
     /// The places of runs in these partitions, by gate, then run, after the given one.
     fn places(
@@ -47,5 +58,5 @@ pub trait Places: Send + Sync + 'static {
         partitions: &Partitions,
         after: Option<&GatePlace>,
         limit: usize,
-    ) -> Pending<'_, Result<Vec<GatePlace>, Error>>;
+    ) -> Pending<'_, Result<Vec<HeldPlace>, Error>>;
 }

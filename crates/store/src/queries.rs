@@ -3,7 +3,7 @@
 use windlass_core::{Millis, RunId};
 
 use crate::{
-    Damage, Error, Health, Partitions, Pending, ResourceRow, RunFilter, RunPage, RunRow,
+    Damage, Error, Health, Partitions, Pending, Relatives, ResourceRow, RunFilter, RunPage, RunRow,
     StatusCounts, TenantFilter,
 };
 
@@ -86,6 +86,9 @@ pub trait Queries: Send + Sync + 'static {
 
     /// The runs that a run started, oldest first.
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>>;
+
+    /// Which other runs belong to these: an answer for each, in their order.
+    fn relatives(&self, runs: &[RunId]) -> Pending<'_, Result<Vec<Relatives>, Error>>;
 
     /// A run's resource links.
     fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>>;

@@ -32,7 +32,8 @@ pub trait Retention: Send + Sync + 'static {
     /// on return.
     fn forget(&self, runs: Vec<RunId>, keep_request_ids: bool) -> Pending<'_, Result<u64, Error>>;
 
-    /// The bytes that everything stored takes.
+    /// The bytes that everything stored takes, without values that nothing but a hold keeps
+    /// ([`Blobs::hold_blob`](crate::Blobs::hold_blob)): forgetting runs does not free them.
     fn bytes(&self) -> Pending<'_, Result<u64, Error>>;
 
     /// Gives the space of forgotten runs, and of what a crash left behind, back to the system,

@@ -63,6 +63,9 @@ pub struct Append {
     pub consumed: Vec<Box<str>>,
     /// Gates at which the run's place is free with this record; see [`crate::Places`].
     pub releases: Vec<Box<str>>,
+    /// Attempts of the run, by instance and number, whose slots are free with this record; see
+    /// [`crate::Pools`].
+    pub slots: Vec<(u32, u32)>,
 }
 
 /// A successful append.
@@ -182,6 +185,8 @@ pub struct Compacted {
 /// Something offered to a run from outside, which waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxItem {
+    /// Its place among what was offered to its run; later offers have greater ones.
+    pub number: u64,
     /// Its key; the first per key won.
     pub key: Box<str>,
     /// What was offered.
@@ -223,8 +228,13 @@ pub struct RunRow {
     /// The message of its error, if it failed, cut if it is long. Rows from before lists
     /// had messages have none.
     pub error_message: Option<Box<str>>,
+    /// The codes of its root causes, each once, if it failed. Rows from before lists could be
+    /// narrowed by them have none.
+    pub cause_codes: Vec<Box<str>>,
     /// The run that started it, if it is a child.
     pub parent: Option<RunId>,
+    /// The run that it was forked from. Rows from before lists had it have none.
+    pub origin: Option<RunId>,
     /// The gate that it shares with runs which may not all go at once; `None` without a limit.
     pub gate: Option<Box<str>>,
     /// How many runs of its gate may go at once; 0 without a gate.
@@ -242,6 +252,24 @@ impl RunRow {
     pub fn sleeps(&self) -> bool {
         self.asleep && !self.status.is_final()
     }
+
+    /// Whether it goes on and waits for a time or a signal alone.
+    pub fn waits(&self) -> bool {
+        self.asleep && self.status == RunStatus::Running && !self.dead
+    }
+
+    /// Whether it has a dead letter: the engine gave it up, and an operator has not ended it.
+    pub fn is_dead_letter(&self) -> bool {
+        self.dead && !self.status.is_final()
+    }
+
+    /// The codes that it can be found by: that of its error, and those of its root causes.
+    pub fn codes(&self) -> impl Iterator<Item = &str> {
+        let code = self.error_code.as_deref();
+        let causes = self.cause_codes.iter().map(|code| &**code);
+        code.into_iter()
+            .chain(causes.filter(move |cause| Some(*cause) != code))
+    }
 }
 
 /// Which runs to list.
@@ -257,6 +285,18 @@ pub struct RunFilter {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Started by this run.
     pub parent: Option<RunId>,
+    /// Forked from this run.
+    pub origin: Option<RunId>,
+    /// Failed with this code, or with a root cause of this code.
+    pub error: Option<Box<str>>,
+    /// Those that wait for a time or a signal alone; see [`RunRow::waits`].
+    pub waiting: bool,
+    /// Those that have a dead letter, or those that have none.
+    pub dead: Option<bool>,
+    /// Without those that another run started.
+    pub roots: bool,
+    /// Without those that were forked.
+    pub unforked: bool,
     /// Created at or after.
     pub since: Option<Millis>,
     /// Older than this run: the cursor.
@@ -271,7 +311,8 @@ impl RunFilter {
         if self.limit == 0 { 50 } else { self.limit }
     }
 
-    /// Whether a row matches the filter, its place relative to the cursor included.
+    /// Whether a row matches the filter, its place relative to the cursor included. Whether it
+    /// was forked is not in its row: a store looks for the forks.
     pub fn matches(&self, row: &RunRow) -> bool {
         self.tenant.matches(row.tenant.as_deref())
             && self.workflow.as_ref().is_none_or(|w| *w == row.workflow)
@@ -281,6 +322,14 @@ impl RunFilter {
                 .iter()
                 .all(|(key, value)| row.labels.get(key) == Some(value))
             && (self.parent.is_none() || self.parent == row.parent)
+            && (self.origin.is_none() || self.origin == row.origin)
+            && self
+                .error
+                .as_ref()
+                .is_none_or(|error| row.codes().any(|code| code == &**error))
+            && (!self.waiting || row.waits())
+            && self.dead.is_none_or(|dead| dead == row.is_dead_letter())
+            && (!self.roots || row.parent.is_none())
             && self.since.is_none_or(|since| row.created_at >= since)
             && self.before.is_none_or(|before| row.run < before)
     }
@@ -293,6 +342,23 @@ pub struct RunPage {
     pub rows: Vec<RunRow>,
     /// The cursor of the next page, if there is one.
     pub next: Option<RunId>,
+}
+
+/// Runs that belong to another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relatives {
+    /// How many it started, at most [`Relatives::MOST_CHILDREN`].
+    pub children: u32,
+    /// Those that were forked from it, newest first, at most [`Relatives::MOST_FORKS`].
+    pub forks: Vec<RunId>,
+}
+
+impl Relatives {
+    /// More children are not counted.
+    pub const MOST_CHILDREN: u32 = 1000;
+
+    /// More forks are not named.
+    pub const MOST_FORKS: usize = 3;
 }
 
 /// How many runs have each status.

@@ -13,12 +13,18 @@ pub enum Bell {
     Sessions,
     /// A run of this partition: it was started, or something was offered to it.
     Partition(Partition),
-    /// This run, which a follower of its events watches.
+    /// This run, which a client of some process watches, or waits for an answer of.
     Run(RunId),
+    /// A client of some process watches this run of this partition: its owner rings
+    /// [`Bell::Run`] for its records for a while.
+    Watch(Partition, RunId),
     /// The definitions of some workflow.
     Definitions,
     /// The work queue: an item waits, or a place is free.
     Work,
+    /// Something waits for a process with the scheduler role: a request for a run that came by
+    /// SQL, a schedule that has changed, a job over many runs.
+    Requests,
 }
 
 /// Sends wake-ups ("rings bells") and receives them.

@@ -7,7 +7,7 @@
 
 use windlass_core::RunId;
 
-use crate::{Error, Pending, SessionId};
+use crate::{Error, Pending, SessionId, TenantFilter};
 
 /// Which attempt an item is: at most one item exists for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +37,15 @@ pub struct WorkItem {
     pub payload: Vec<u8>,
 }
 
+/// An attempt that a worker has begun before the queue has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BegunItem {
+    /// The attempt.
+    pub item: WorkItem,
+    /// How many milliseconds ago the worker began.
+    pub begun_ms: u64,
+}
+
 /// How long a worker has an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseTerm {
@@ -51,8 +60,8 @@ pub enum LeaseTerm {
 pub struct Pull {
     /// The worker's name; unique per process.
     pub worker: Box<str>,
-    /// Only items of this tenant's runs; `None` means runs without a tenant.
-    pub tenant: Option<Box<str>>,
+    /// Only items of these tenants' runs.
+    pub tenant: TenantFilter,
     /// The actions that it has.
     pub actions: Vec<Box<str>>,
     /// The labels that it has.
@@ -65,7 +74,8 @@ pub struct Pull {
     /// How long it has them.
     pub term: LeaseTerm,
     /// The items that it has already, if it names them: an item that is leased to it and not
-    /// named here comes again at once, because the answer that carried it was lost.
+    /// named here comes again at once, because the answer that carried it was lost. Such an
+    /// answer delivered nothing.
     pub holding: Option<Vec<WorkKey>>,
 }
 
@@ -80,22 +90,59 @@ pub struct LeasedItem {
     pub item: WorkItem,
     /// The lease that the worker names when it renews or completes the item.
     pub lease: WorkLease,
-    /// How often the item was handed out, this time included.
+    /// How often the item was handed out, this time included; not those that were returned, or
+    /// whose answer was lost.
     pub deliveries: u32,
+    /// How many milliseconds ago it was handed out first.
+    pub begun_ms: u64,
 }
 
 /// Where an item is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemState {
     /// It waits for a worker.
-    Waiting,
+    Waiting {
+        /// The worker that had it last, and its lease; none if no worker has had it.
+        last: Option<(Box<str>, WorkLease)>,
+    },
     /// A worker has it.
     Leased {
         /// The name of the worker that has the item.
         worker: Box<str>,
         /// Its lease.
         lease: WorkLease,
+        /// Whether the worker is asked to end the attempt.
+        stop: bool,
+        /// How many milliseconds ago the item was handed out first.
+        begun_ms: u64,
     },
+}
+
+impl ItemState {
+    /// Whether a worker's report under a lease comes too late: another worker has the item, or
+    /// has had it since.
+    pub fn fences(&self, worker: &str, lease: WorkLease) -> bool {
+        let last = match self {
+            Self::Waiting { last } => last.as_ref().map(|(worker, lease)| (worker, *lease)),
+            Self::Leased { worker, lease, .. } => Some((worker, *lease)),
+        };
+        last.is_some_and(|(has, current)| current != lease && **has != *worker)
+    }
+}
+
+/// How many items of a kind the queue has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueDepth {
+    /// The tenant of their runs.
+    pub tenant: Option<Box<str>>,
+    /// The action to call.
+    pub action: Box<str>,
+    /// The labels that the worker must have.
+    pub requires: Vec<Box<str>>,
+    /// How many wait for a worker.
+    pub waiting: u64,
+    /// How many a worker has.
+    pub leased: u64,
 }
 
 /// The answer to a renewal or a completion.
@@ -120,6 +167,18 @@ pub trait WorkQueue: Send + Sync + 'static {
     /// them are there, or none.
     fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>>;
 
+    /// Puts items into the queue that a worker works on already: from the first moment each is
+    /// leased to it for as long as its session is live, and has been delivered once. The answer
+    /// has the lease of each, in order; none for an item whose key is there already, or if the
+    /// session is not live. After a crash in between: some of them are there, and wait once the
+    /// session is over.
+    fn push_begun(
+        &self,
+        items: Vec<BegunItem>,
+        worker: &str,
+        session: SessionId,
+    ) -> Pending<'_, Result<Vec<Option<WorkLease>>, Error>>;
+
     /// Leases items that wait, by priority, then age, and answers at once, maybe with none:
     /// [`crate::Bell::Work`] tells when to ask again. After a crash in between: items may be
     /// leased without the worker's knowledge; they come again when their lease runs out, or
@@ -128,6 +187,10 @@ pub trait WorkQueue: Send + Sync + 'static {
 
     /// Which of these items the queue still has, in the order of the question.
     fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>>;
+
+    /// How many items of each tenant, action and set of labels there are, in order, at most
+    /// `limit` kinds of them.
+    fn queue_depth(&self, limit: usize) -> Pending<'_, Result<Vec<QueueDepth>, Error>>;
 
     /// Prolongs a lease by its term; to another tenant the item is unknown. After a crash in
     /// between: it was prolonged or not.
@@ -148,7 +211,8 @@ pub trait WorkQueue: Send + Sync + 'static {
         lease: WorkLease,
     ) -> Pending<'_, Result<LeaseAnswer, Error>>;
 
-    /// Lets an item wait again at once, at its old place: its worker did not get it. Only the
+    /// Lets an item wait again at once, at its old place: its worker did not get it, so it does
+    /// not count as delivered. Only the
     /// current lease may; to another tenant the item is unknown. After a crash in between: the
     /// item waits, or its lease runs out.
     fn return_item(

@@ -11,6 +11,6 @@ mod telemetry;
 mod traces;
 
 pub use logs::{Format, LogOptions, LogSink, say};
-pub use metrics::{HttpExchange, METRICS_TYPE};
-pub use telemetry::{Gauge, Telemetry, TelemetryOptions};
-pub use traces::{Endpoint, EndpointError, TraceOptions};
+pub use metrics::{HttpExchange, METRICS_TYPE, QueueReading, Reading, ReadingKind};
+pub use telemetry::{Gauge, StartError, Telemetry, TelemetryOptions};
+pub use traces::{Endpoint, EndpointError, Protocol, TraceOptions, TraceSettingsError};

@@ -20,22 +20,35 @@ pub(crate) struct Watcher {
 
 /// The label of all workflows of tenants, where the metrics must not name them. No workflow can
 /// be called so.
-const TENANTS: &str = "(tenants)";
+pub(crate) const TENANTS: &str = "(tenants)";
 
 impl Observer for Watcher {
     fn observe(&self, event: &EngineEvent<'_>) {
         match event {
             EngineEvent::Began { about, recovered } => {
                 if !recovered {
-                    self.workflow(about).started.add(1);
+                    self.workflow(about).started.inc();
                 }
                 say::began(about, *recovered);
             }
             EngineEvent::Ended { attempt } => self.attempt_ended(attempt),
             EngineEvent::Finished { status, about, .. } => self.finished(about, *status),
             EngineEvent::Damaged { what, reason } => say::damaged(what, reason),
-            EngineEvent::DeadLettered { run, reason } => say::dead_lettered(*run, reason),
-            EngineEvent::Appended { took, .. } => self.metrics.appends.observe(*took),
+            EngineEvent::DeadLettered {
+                run,
+                workflow,
+                version,
+                correlation_id,
+                reason,
+            } => say::dead_letter(&say::DeadLetter {
+                run: *run,
+                workflow,
+                version: *version,
+                correlation_id: Some(correlation_id),
+                code: "DEAD_LETTER",
+                reason,
+            }),
+            EngineEvent::Appended { took, .. } => self.metrics.appended(*took),
             _ => {}
         }
     }
@@ -68,7 +81,7 @@ impl Watcher {
         let took = between(began, ended.unwrap_or(began));
         self.workflow(about).ended(status, took);
         if about.reopened_at.is_none() {
-            self.metrics.levels.add(about.levels.into());
+            self.metrics.levels.inc_by(about.levels.into());
         }
         say::finished(about, status, milliseconds(took));
         if let Some(exporter) = &self.exporter {

@@ -15,8 +15,9 @@ use serde_json::Value;
 use windlass_core::RunStatus;
 use windlass_core::run::RunSummary;
 use windlass_engine::{EngineEvent, FinishedAttempt, Observer};
-use windlass_telemetry::{Gauge, HttpExchange, Telemetry, TelemetryOptions};
-use world::{World, sample};
+use windlass_telemetry::{Gauge, HttpExchange, TelemetryOptions};
+use windlass_test_support::promtool;
+use world::{World, metrics_alone, sample, started};
 
 const DASHBOARD: &str = include_str!("../../../deploy/grafana/windlass.json");
 
@@ -30,7 +31,7 @@ const BUSY: &str = r#"{ "id": "busy", "nodes": [
 const FAILS: &str = r#"{ "id": "fails", "nodes": [{ "id": "n", "actionType": "core.fail" }] }"#;
 
 async fn busy_world() -> World {
-    let telemetry = Telemetry::start(TelemetryOptions::default());
+    let telemetry = metrics_alone();
     telemetry.gauge(Gauge::QueueDepth, || 7);
     telemetry.http(&HttpExchange {
         route: "/api/v1/executions/{id}",
@@ -51,7 +52,7 @@ async fn runs_and_attempts_are_counted() {
     let world = busy_world().await;
     let page = world.telemetry.render();
     for (series, expected) in [
-        ("workflow_started_total{workflowId=\"busy\"}", 1.0),
+        ("windlass_workflow_started_total{workflowId=\"busy\"}", 1.0),
         ("workflow_success_total{workflowId=\"busy\"}", 1.0),
         ("workflow_failure_total{workflowId=\"busy\"}", 0.0),
         ("workflow_failure_total{workflowId=\"fails\"}", 1.0),
@@ -60,35 +61,48 @@ async fn runs_and_attempts_are_counted() {
             1.0,
         ),
         (
-            "workflow_duration_seconds_bucket{workflowId=\"fails\",status=\"Failed\",le=\"+Inf\"}",
+            "workflow_duration_seconds_bucket{le=\"+Inf\",workflowId=\"fails\",status=\"Failed\"}",
             1.0,
         ),
-        ("action_executed_total{actionType=\"core.echo\"}", 2.0),
-        ("action_executed_total{actionType=\"core.fail\"}", 4.0),
-        ("action_failed_total{actionType=\"core.fail\"}", 3.0),
-        ("action_failed_total{actionType=\"core.echo\"}", 0.0),
+        (
+            "windlass_action_executed_total{actionType=\"core.echo\"}",
+            2.0,
+        ),
+        (
+            "windlass_action_executed_total{actionType=\"core.fail\"}",
+            4.0,
+        ),
+        (
+            "windlass_action_failed_total{actionType=\"core.fail\"}",
+            3.0,
+        ),
+        (
+            "windlass_action_failed_total{actionType=\"core.echo\"}",
+            0.0,
+        ),
         ("action_retry_total{actionType=\"core.fail\"}", 2.0),
         (
             "action_duration_seconds_count{actionType=\"core.fail\"}",
             4.0,
         ),
-        ("dag_levels_executed_total", 3.0),
+        ("windlass_dag_levels_executed_total", 3.0),
         ("queue_depth", 7.0),
-        ("parallel_actions", 0.0),
-        ("store_commit_seconds_count", 1.0),
-        ("store_commit_seconds_bucket{le=\"0.0025\"}", 1.0),
+        ("windlass_parallel_actions", 0.0),
+        ("dead_letters", 0.0),
+        ("windlass_store_commit_seconds_count", 1.0),
+        ("windlass_store_commit_seconds_bucket{le=\"0.0025\"}", 1.0),
         (
-            "http_requests_total{route=\"/api/v1/executions/{id}\",method=\"GET\",status=\"200\"}",
+            "windlass_http_requests_total{route=\"/api/v1/executions/{id}\",method=\"GET\",status=\"200\"}",
             1.0,
         ),
         (
-            "http_request_duration_seconds_count{route=\"/api/v1/executions/{id}\"}",
+            "windlass_http_request_duration_seconds_count{route=\"/api/v1/executions/{id}\"}",
             1.0,
         ),
     ] {
         assert_eq!(sample(&page, series), Some(expected), "{series}\n{page}");
     }
-    assert!(sample(&page, "store_append_seconds_count").unwrap() > 0.0);
+    assert!(sample(&page, "windlass_store_append_seconds_count").unwrap() > 0.0);
 }
 
 #[tokio::test]
@@ -96,7 +110,7 @@ async fn labels_are_bounded_and_name_no_tenant() {
     // An option decides whether the page names the workflows of tenants.
     for (name_tenants, series, count) in [(true, "other", 3.0), (false, "(tenants)", 5.0)] {
         let page = page_of_tenants(name_tenants).await;
-        let series = format!("workflow_started_total{{workflowId=\"{series}\"}}");
+        let series = format!("windlass_workflow_started_total{{workflowId=\"{series}\"}}");
         assert_eq!(sample(&page, &series), Some(count), "{page}");
         assert!(!page.contains("tenant-"), "{page}");
         assert_eq!(page.contains("\"w0\""), name_tenants, "{page}");
@@ -105,7 +119,7 @@ async fn labels_are_bounded_and_name_no_tenant() {
 
 /// The page after runs of five workflows, each of a tenant of its own.
 async fn page_of_tenants(name_tenants: bool) -> String {
-    let telemetry = Telemetry::start(TelemetryOptions {
+    let telemetry = started(TelemetryOptions {
         label_limit: 2,
         name_tenants,
         ..TelemetryOptions::default()
@@ -121,6 +135,21 @@ async fn page_of_tenants(name_tenants: bool) -> String {
         world.engine.wait(run).await.unwrap();
     }
     world.telemetry.render()
+}
+
+#[tokio::test]
+async fn promtool_finds_nothing_wrong_with_the_page() {
+    let page = busy_world().await.telemetry.render();
+    // The labels `workflowId` and `actionType` are named as in the API.
+    let findings = promtool::findings(&page);
+    let named = |finding: &&String| !finding.ends_with("'camelCase'");
+    assert_eq!(
+        findings.iter().filter(named).collect::<Vec<_>>(),
+        [] as [&String; 0]
+    );
+    // It sees what is wrong: a counter without its suffix.
+    let wrong = "# HELP wrong Things.\n# TYPE wrong counter\nwrong 1\n";
+    assert!(!promtool::findings(wrong).is_empty());
 }
 
 /// Keeps the last attempt and run that an engine tells of.
@@ -147,7 +176,7 @@ impl Observer for RecordingObserver {
 /// An attempt and a run as an engine tells of them.
 async fn told() -> (FinishedAttempt, RunSummary) {
     let told = Arc::new(RecordingObserver::default());
-    let world = World::watched(Telemetry::start(TelemetryOptions::default()), told.clone());
+    let world = World::watched(metrics_alone(), told.clone());
     world.run(BUSY).await;
     let attempt = told.attempt.lock().unwrap().clone().expect("an attempt");
     let about = told.about.lock().unwrap().clone().expect("a run");
@@ -161,7 +190,7 @@ fn long_name(number: usize) -> String {
 
 #[tokio::test]
 async fn a_hundred_thousand_names_make_a_page_of_bounded_size() {
-    let telemetry = Telemetry::start(TelemetryOptions {
+    let telemetry = started(TelemetryOptions {
         name_tenants: true,
         actions: Some(["core.echo".into()].into()),
         ..TelemetryOptions::default()
@@ -204,12 +233,12 @@ async fn a_hundred_thousand_names_make_a_page_of_bounded_size() {
     observer.observe(&EngineEvent::Ended { attempt: &attempt });
     let page = telemetry.render();
     assert!(page.len() < 2 * 1024 * 1024, "{} bytes", page.len());
-    let series = "action_executed_total{actionType=\"core.echo\"}";
+    let series = "windlass_action_executed_total{actionType=\"core.echo\"}";
     assert!(
         sample(&page, series) >= Some(1.0),
         "the registry keeps its place"
     );
-    let series = "action_executed_total{actionType=\"other\"}";
+    let series = "windlass_action_executed_total{actionType=\"other\"}";
     assert_eq!(sample(&page, series), Some(100_000.0));
 }
 
@@ -223,11 +252,8 @@ fn metrics_in(expression: &str) -> BTreeSet<String> {
                 "workflow_",
                 "action_",
                 "queue_",
-                "parallel_",
-                "dag_",
-                "store_",
-                "http_",
-                "telemetry_",
+                "dead_letters",
+                "windlass_",
             ];
             prefixes.iter().any(|prefix| word.starts_with(prefix))
         })

@@ -13,8 +13,9 @@ use windlass_core::command::RunCommand;
 use windlass_core::event::Actor;
 use windlass_core::trace::{SpanId, TraceParent};
 use windlass_core::{RunId, RunStatus};
-use windlass_telemetry::{Telemetry, TelemetryOptions, TraceOptions};
-use world::{Collector, Received, World, sample};
+use windlass_telemetry::{Protocol, TelemetryOptions, TraceOptions};
+use windlass_test_support::collector::{CollectedSpan, GrpcCollector, HttpCollector};
+use world::{World, metrics_alone, sample, sends_to, started, traces_to};
 
 const ASKED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -23,8 +24,8 @@ const RETRIED: &str = r#"{ "id": "retried", "nodes": [
       "policies": { "retry": { "maxAttempts": 3, "baseDelayMs": 1, "jitter": false } } },
     { "id": "then", "actionType": "core.echo", "dependsOn": ["shaky"] } ] }"#;
 
-fn by_node(spans: &[Received]) -> BTreeMap<(String, String), Received> {
-    let key = |span: &Received| {
+fn by_node(spans: &[CollectedSpan]) -> BTreeMap<(String, String), CollectedSpan> {
+    let key = |span: &CollectedSpan| {
         let tag = |name: &str| span.tags.get(name).cloned().unwrap_or_default();
         (tag("nodeId"), tag("attempt"))
     };
@@ -33,8 +34,8 @@ fn by_node(spans: &[Received]) -> BTreeMap<(String, String), Received> {
 
 #[tokio::test]
 async fn a_run_and_its_attempts_are_one_tree_in_the_trace_of_the_request() {
-    let collector = Collector::start(&[]);
-    let world = World::new(collector.telemetry());
+    let collector = HttpCollector::start(&[]);
+    let world = World::new(sends_to(&collector));
     let mut request = world.publish(RETRIED).await;
     request.request.traceparent = Some(ASKED.into());
     let run = world.start(&request).await;
@@ -65,7 +66,7 @@ async fn a_run_and_its_attempts_are_one_tree_in_the_trace_of_the_request() {
     assert!(all.iter().all(|span| span.end <= of_run.end));
     let id = SpanId::of_attempt(run, "shaky", 2, false).to_string();
     assert_eq!(second.id, id);
-    let tags = |span: &Received| {
+    let tags = |span: &CollectedSpan| {
         let tag = |name: &str| span.tags[name].clone();
         (tag("retry"), tag("willRetry"), tag("status"), span.failed)
     };
@@ -97,8 +98,8 @@ async fn signal(world: &World, run: RunId) {
 
 #[tokio::test]
 async fn a_restart_makes_no_span_twice_and_the_parts_fit() {
-    let collector = Collector::start(&[]);
-    let world = World::new(collector.telemetry());
+    let collector = HttpCollector::start(&[]);
+    let world = World::new(sends_to(&collector));
     let request = world.publish(WAITS).await;
     let run = world.start(&request).await;
     // Until it waits for its signal it cannot be in the store as one that does.
@@ -110,7 +111,7 @@ async fn a_restart_makes_no_span_twice_and_the_parts_fit() {
     world.engine.shutdown().await;
     world.telemetry.shutdown().await;
 
-    let world = World::on(world.store, collector.telemetry());
+    let world = World::on(world.store, sends_to(&collector));
     world.engine.recover_all().await.unwrap();
     signal(&world, run).await;
     assert_eq!(world.engine.wait(run).await.unwrap(), RunStatus::Succeeded);
@@ -135,8 +136,8 @@ async fn a_restart_makes_no_span_twice_and_the_parts_fit() {
 
 #[tokio::test]
 async fn a_run_that_is_opened_again_gets_a_span_below_its_first() {
-    let collector = Collector::start(&[]);
-    let world = World::new(collector.telemetry());
+    let collector = HttpCollector::start(&[]);
+    let world = World::new(sends_to(&collector));
     let (run, status) = world
         .run(r#"{ "id": "fails", "nodes": [{ "id": "n", "actionType": "core.fail" }] }"#)
         .await;
@@ -157,13 +158,16 @@ async fn a_run_that_is_opened_again_gets_a_span_below_its_first() {
     assert_eq!(runs[0].parent, None);
     assert_eq!(runs[1].parent, Some(runs[0].id.clone()));
     let page = world.telemetry.render();
-    assert_eq!(sample(&page, "dag_levels_executed_total"), Some(1.0));
+    assert_eq!(
+        sample(&page, "windlass_dag_levels_executed_total"),
+        Some(1.0)
+    );
 }
 
 #[tokio::test]
 async fn a_child_run_stays_in_the_trace_of_its_parent() {
-    let collector = Collector::start(&[]);
-    let world = World::new(collector.telemetry());
+    let collector = HttpCollector::start(&[]);
+    let world = World::new(sends_to(&collector));
     world
         .publish(r#"{ "id": "child", "nodes": [{ "id": "n", "actionType": "core.echo" }] }"#)
         .await;
@@ -188,7 +192,7 @@ fn calls(address: &str, headers: &str) -> String {
 }
 
 /// The `traceparent` that an action sent, if it sent one.
-fn sent(collector: &Collector) -> Option<String> {
+fn sent(collector: &HttpCollector) -> Option<String> {
     let mut requests = collector.requests().into_iter();
     let request = requests.find(|request| request.path.starts_with("/called"))?;
     request.headers.get("traceparent").cloned()
@@ -196,14 +200,14 @@ fn sent(collector: &Collector) -> Option<String> {
 
 #[tokio::test]
 async fn actions_hand_the_attempt_on() {
-    let (collector, called) = (Collector::start(&[]), Collector::start(&[]));
-    let world = World::new(collector.telemetry());
+    let (collector, called) = (HttpCollector::start(&[]), HttpCollector::start(&[]));
+    let world = World::new(sends_to(&collector));
     let (run, _) = world.run(&calls(&called.address, "{}")).await;
     let place = TraceParent::of_run(run, None).at(SpanId::of_attempt(run, "call", 1, false));
     assert_eq!(sent(&called), Some(place.to_string()));
 
     // What the definition says wins.
-    let called = Collector::start(&[]);
+    let called = HttpCollector::start(&[]);
     let own = r#"{ "TraceParent": "mine" }"#;
     world.run(&calls(&called.address, own)).await;
     assert_eq!(sent(&called).as_deref(), Some("mine"));
@@ -211,14 +215,14 @@ async fn actions_hand_the_attempt_on() {
 
 #[tokio::test]
 async fn without_spans_actions_hand_on_what_the_request_said() {
-    let called = Collector::start(&[]);
-    let world = World::new(Telemetry::start(TelemetryOptions::default()));
+    let called = HttpCollector::start(&[]);
+    let world = World::new(metrics_alone());
     let text = calls(&called.address, "{}");
     world.run(&text).await;
     assert_eq!(called.requests().len(), 1);
     assert_eq!(sent(&called), None);
 
-    let called = Collector::start(&[]);
+    let called = HttpCollector::start(&[]);
     let mut request = world.publish(&calls(&called.address, "{}")).await;
     request.request.traceparent = Some(ASKED.into());
     let run = world.start(&request).await;
@@ -227,9 +231,9 @@ async fn without_spans_actions_hand_on_what_the_request_said() {
 }
 
 #[tokio::test]
-async fn who_asked_not_to_be_recorded_is_not() {
-    let collector = Collector::start(&[]);
-    let world = World::new(collector.telemetry());
+async fn a_request_that_is_not_sampled_makes_no_spans() {
+    let collector = HttpCollector::start(&[]);
+    let world = World::new(sends_to(&collector));
     let mut request = world.publish(RETRIED).await;
     request.request.traceparent = Some(format!("{}00", &ASKED[..53]).into());
     let run = world.start(&request).await;
@@ -242,8 +246,8 @@ const ONE: &str = r#"{ "id": "one", "nodes": [{ "id": "n", "actionType": "core.e
 
 #[tokio::test]
 async fn a_collector_that_is_busy_is_asked_again() {
-    let collector = Collector::start(&[503, 200]);
-    let world = World::new(collector.telemetry());
+    let collector = HttpCollector::start(&[503, 200]);
+    let world = World::new(sends_to(&collector));
     world.run(ONE).await;
     world.telemetry.shutdown().await;
     let requests = collector.requests().into_iter();
@@ -253,32 +257,32 @@ async fn a_collector_that_is_busy_is_asked_again() {
     assert_eq!(requests.len(), 1, "the same request twice");
     let page = world.telemetry.render();
     assert_eq!(
-        sample(&page, "telemetry_dropped_total{kind=\"span\"}"),
+        sample(&page, "windlass_telemetry_dropped_total{kind=\"span\"}"),
         Some(0.0)
     );
 }
 
 #[tokio::test]
 async fn what_a_collector_refuses_is_dropped_and_counted() {
-    let collector = Collector::start(&[400]);
-    let world = World::new(collector.telemetry());
+    let collector = HttpCollector::start(&[400]);
+    let world = World::new(sends_to(&collector));
     let (_, status) = world.run(ONE).await;
     assert_eq!(status, RunStatus::Succeeded);
     world.telemetry.shutdown().await;
     assert_eq!(collector.requests().len(), 1);
     let page = world.telemetry.render();
     assert_eq!(
-        sample(&page, "telemetry_dropped_total{kind=\"span\"}"),
+        sample(&page, "windlass_telemetry_dropped_total{kind=\"span\"}"),
         Some(2.0)
     );
 }
 
 #[tokio::test]
-async fn a_full_queue_drops_and_holds_nobody_up() {
-    let collector = Collector::start(&[]);
-    let mut traces = TraceOptions::new(collector.address.parse().unwrap());
+async fn a_full_queue_drops_spans_and_delays_no_run() {
+    let collector = HttpCollector::start(&[]);
+    let mut traces = traces_to(&collector);
     traces.queue = 2;
-    let telemetry = Telemetry::start(TelemetryOptions {
+    let telemetry = started(TelemetryOptions {
         traces: Some(traces),
         ..TelemetryOptions::default()
     });
@@ -291,7 +295,59 @@ async fn a_full_queue_drops_and_holds_nobody_up() {
     assert_eq!(status, RunStatus::Succeeded);
     world.telemetry.shutdown().await;
     let page = world.telemetry.render();
-    let dropped = sample(&page, "telemetry_dropped_total{kind=\"span\"}").unwrap();
+    let dropped = sample(&page, "windlass_telemetry_dropped_total{kind=\"span\"}").unwrap();
     assert!(dropped > 0.0);
     assert_eq!(dropped + collector.spans().len() as f64, 101.0);
+}
+
+#[tokio::test]
+async fn grpc_collectors_decode_the_same_spans() {
+    let collector = GrpcCollector::start();
+    let mut traces = TraceOptions::new(Some(collector.address.parse().unwrap()));
+    traces.protocol = Protocol::Grpc;
+    let world = World::new(started(TelemetryOptions {
+        traces: Some(traces),
+        ..TelemetryOptions::default()
+    }));
+    let (run, status) = world.run(RETRIED).await;
+    assert_eq!(status, RunStatus::Succeeded);
+    world.telemetry.shutdown().await;
+    let spans = collector.spans();
+    assert_eq!(spans.len(), 4, "{spans:#?}");
+    let spans = by_node(&spans);
+    let of_run = &spans[&(String::new(), String::new())];
+    assert_eq!(of_run.id, SpanId::of_run(run).to_string());
+    assert_eq!(of_run.resource["service.name"], "windlass");
+    assert_eq!(
+        of_run.resource["service.version"],
+        env!("CARGO_PKG_VERSION")
+    );
+    let second = &spans[&("shaky".to_owned(), "2".to_owned())];
+    let id = SpanId::of_attempt(run, "shaky", 2, false).to_string();
+    assert_eq!(
+        (second.id.clone(), second.parent.clone()),
+        (id, Some(of_run.id.clone()))
+    );
+    let page = world.telemetry.render();
+    let dropped = "windlass_telemetry_dropped_total{kind=\"span\"}";
+    assert_eq!(sample(&page, dropped), Some(0.0));
+}
+
+#[tokio::test]
+async fn an_unreachable_grpc_collector_costs_spans_and_no_run() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let mut traces = TraceOptions::new(Some(address.parse().unwrap()));
+    traces.protocol = Protocol::Grpc;
+    let world = World::new(started(TelemetryOptions {
+        traces: Some(traces),
+        ..TelemetryOptions::default()
+    }));
+    let (_, status) = world.run(ONE).await;
+    assert_eq!(status, RunStatus::Succeeded);
+    world.telemetry.shutdown().await;
+    let page = world.telemetry.render();
+    let dropped = "windlass_telemetry_dropped_total{kind=\"span\"}";
+    assert_eq!(sample(&page, dropped), Some(2.0));
 }

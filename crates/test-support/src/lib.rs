@@ -18,6 +18,8 @@
 pub mod catalogue;
 #[cfg(feature = "engine")]
 pub mod cluster;
+#[cfg(feature = "collector")]
+pub mod collector;
 pub mod fixture;
 #[cfg(feature = "fuzz")]
 pub mod fuzz_rounds;
@@ -30,6 +32,8 @@ pub mod in_memory;
 pub mod postgres;
 #[cfg(feature = "process")]
 pub mod process;
+#[cfg(feature = "promtool")]
+pub mod promtool;
 pub mod report;
 #[cfg(feature = "services")]
 pub mod services;

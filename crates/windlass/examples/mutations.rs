@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::json;
 use windlass::schemars::JsonSchema;
 use windlass::{
-    Action, ActionError, BuildError, Context, Engine, FrozenGraph, Graph, NodeSpec, RunHandle,
-    action, function,
+    ActionError, BuildError, Context, Engine, FrozenGraph, Graph, NodeSpec, NodeStatus, RunHandle,
+    action,
 };
 
 /// What the actions share: the amounts that were posted, by mutation.
@@ -41,36 +41,33 @@ struct Mutation {
     amount: u64,
 }
 
-fn process(ledger: Ledger) -> impl Action {
-    function("ledger.process-mutation", move |_, mutation: Mutation| {
-        let ledger = ledger.clone();
-        async move {
-            ledger.post(mutation.mutation, mutation.amount);
-            Ok(())
-        }
-    })
+/// Posts a mutation.
+#[action("ledger.process-mutation")]
+async fn process(context: Context, mutation: Mutation) -> Result<(), ActionError> {
+    let ledger = context.state::<Ledger>()?;
+    ledger.post(mutation.mutation, mutation.amount);
+    Ok(())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Nothing {}
 
-fn aggregate(ledger: Ledger) -> impl Action {
-    function("ledger.aggregate", move |_, _: Nothing| {
-        let total = ledger.total();
-        async move { Ok(total) }
-    })
+/// Adds up what was posted.
+#[action("ledger.aggregate")]
+async fn aggregate(context: Context, _nothing: Nothing) -> Result<u64, ActionError> {
+    Ok(context.state::<Ledger>()?.total())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Notice {
     user: u32,
-    total: u64,
 }
 
 /// Tells a user what was posted.
 #[action("users.notify")]
-async fn notify(_context: Context, notice: Notice) -> Result<String, ActionError> {
-    Ok(format!("user {}: {} posted", notice.user, notice.total))
+async fn notify(context: Context, notice: Notice) -> Result<String, ActionError> {
+    let total: u64 = context.output("aggregate").await?; // by the node's name
+    Ok(format!("user {}: {total} posted", notice.user))
 }
 
 /// The graph of one user's pending mutations.
@@ -85,16 +82,10 @@ pub(crate) fn graph(user: u32, mutations: &[(u32, u64)]) -> Result<FrozenGraph, 
         )
         .retry(3)
     });
-    let aggregate = graph
+    graph
         .node("aggregate", "ledger.aggregate", json!({}))
-        .depends_on(&posted)
-        .id();
-    let total = format!("{{{{ context.data['{aggregate}'] }}}}");
-    graph.node(
-        "notify",
-        "users.notify",
-        json!({ "user": user, "total": total }),
-    );
+        .depends_on(&posted);
+    graph.node("notify", "users.notify", json!({ "user": user }));
     Ok(graph.freeze()?.with_workflow_id("mutations"))
 }
 
@@ -104,8 +95,9 @@ pub(crate) async fn run(
     mutations: &[(u32, u64)],
 ) -> Result<RunHandle, Box<dyn std::error::Error>> {
     let engine = Engine::in_memory()
-        .action(process(ledger.clone()))
-        .action(aggregate(ledger.clone()))
+        .state(ledger.clone())
+        .action(process)
+        .action(aggregate)
         .action(notify)
         .open()
         .await?;
@@ -118,7 +110,8 @@ pub(crate) async fn run(
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mutations: Vec<(u32, u64)> = (1..=200).map(|id| (id, u64::from(id) * 10)).collect();
     let run = run(&Ledger::default(), &mutations).await?;
-    println!("{} nodes", run.nodes_with_state("Succeeded")?.len());
+    let succeeded = run.nodes_with_state(NodeStatus::Succeeded).await?;
+    println!("{} nodes", succeeded.len());
     println!("{}", run.result().await?);
     Ok(())
 }

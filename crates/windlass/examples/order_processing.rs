@@ -1,5 +1,5 @@
 //! An order, from validation to completion: a chain of steps, tasks that branch off and
-//! come back, and functions that change the world rather than pass values along.
+//! come back, and functions that read the results of earlier ones by their types.
 //!
 //! ```console
 //! cargo run -p windlass --example order_processing
@@ -14,6 +14,13 @@ use windlass::{ActionError, BuildError, Context, Engine, RunHandle, Workflow};
 pub(crate) struct Order {
     pub(crate) id: u32,
     pub(crate) total: u32,
+}
+
+/// What the bank gives for a charge.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+struct Receipt {
+    number: String,
+    total: u32,
 }
 
 async fn validate(_: Context, order: Order) -> Result<(), ActionError> {
@@ -46,15 +53,17 @@ async fn ready_to_charge(_: Context, _: Order) -> Result<(), ActionError> {
 }
 
 /// The idempotency key is the same for every attempt: the bank charges once.
-async fn charge_card(context: Context, order: Order) -> Result<String, ActionError> {
-    Ok(format!(
-        "charged {} for {}",
-        order.total, context.idempotency_key
-    ))
+async fn charge_card(context: Context, order: Order) -> Result<Receipt, ActionError> {
+    Ok(Receipt {
+        number: context.idempotency_key,
+        total: order.total,
+    })
 }
 
-async fn send_receipt(_: Context, _: Order) -> Result<(), ActionError> {
-    Ok(())
+/// The result of an earlier step, by its type.
+async fn send_receipt(context: Context) -> Result<String, ActionError> {
+    let receipt: Receipt = context.output("charge_card").await?;
+    Ok(format!("{} was paid ({})", receipt.total, receipt.number))
 }
 
 async fn update_analytics(_: Context, _: Order) -> Result<(), ActionError> {
@@ -106,7 +115,7 @@ pub(crate) async fn process(order: Order) -> Result<RunHandle, Box<dyn std::erro
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = process(Order { id: 7, total: 42 }).await?;
-    for node in run.nodes()? {
+    for node in run.nodes().await? {
         println!("{:<16} {} {}", node.id, node.status, node.output);
     }
     println!("{}", run.result().await?);

@@ -5,12 +5,15 @@
 //! cargo run -p windlass --example saga
 //! ```
 
+use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass::schemars::JsonSchema;
-use windlass::{ActionError, BuildError, CompensationPolicy, Context, Engine, RunHandle, Workflow};
+use windlass::{
+    ActionError, BuildError, CompensationPolicy, Context, Engine, RunHandle, State, Workflow,
+};
 
 /// What happened in the world, in its order.
 #[derive(Clone, Default)]
@@ -28,36 +31,43 @@ impl Diary {
     }
 }
 
+/// What a run is about.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Trip {
+    traveller: String,
+}
+
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Booking {
     what: String,
 }
 
+/// Books something. The diary is the application's: the engine shares it with every function.
+fn book(
+    what: &'static str,
+) -> impl Fn(Context, State<Diary>, Trip) -> Ready<Result<Booking, ActionError>> {
+    move |_, diary, trip| {
+        diary.note(format!("book {what}"));
+        let what = format!("{what} for {}", trip.traveller);
+        ready(Ok(Booking { what }))
+    }
+}
+
+async fn cancel(_: Context, diary: State<Diary>, booking: Booking) -> Result<(), ActionError> {
+    let what = booking.what.split(' ').next().unwrap_or_default();
+    diary.note(format!("cancel {what}"));
+    Ok(())
+}
+
 /// The journey. The car is never available.
-pub(crate) fn workflow(diary: &Diary) -> Result<Workflow, BuildError> {
-    let book = |what: &'static str| {
-        let diary = diary.clone();
-        move |_: Context| {
-            diary.note(format!("book {what}"));
-            async move {
-                let what = what.to_owned();
-                Ok(Booking { what })
-            }
-        }
-    };
-    let undo = || {
-        let diary = diary.clone();
-        move |_: Context, booking: Booking| {
-            diary.note(format!("cancel {}", booking.what));
-            async move { Ok(()) }
-        }
-    };
+pub(crate) fn workflow() -> Result<Workflow, BuildError> {
     Workflow::builder("journey")
+        .trigger::<Trip>()
         .compensation(CompensationPolicy::OnFailure)
         .step("flight", book("flight"))
-        .compensate(undo(), "{{ output }}")
+        .compensate(cancel, "{{ output }}")
         .step("hotel", book("hotel"))
-        .compensate(undo(), "{{ output }}")
+        .compensate(cancel, "{{ output }}")
         .step("car", |_: Context| async move {
             Err::<(), _>(ActionError::failed("NO_CARS", "all cars are taken"))
         })
@@ -67,10 +77,17 @@ pub(crate) fn workflow(diary: &Diary) -> Result<Workflow, BuildError> {
 }
 
 /// Tries to book a journey.
-pub(crate) async fn book(diary: &Diary) -> Result<RunHandle, Box<dyn std::error::Error>> {
-    let workflow = workflow(diary)?;
-    let engine = Engine::in_memory().workflow(&workflow).open().await?;
-    let run = engine.start(&workflow, json!({})).await?;
+pub(crate) async fn travel(diary: &Diary) -> Result<RunHandle, Box<dyn std::error::Error>> {
+    let workflow = workflow()?;
+    let engine = Engine::in_memory()
+        .workflow(&workflow)
+        .state(diary.clone())
+        .open()
+        .await?;
+    let trip = Trip {
+        traveller: "ana".to_owned(),
+    };
+    let run = engine.start(&workflow, trip).await?;
     run.wait().await?;
     Ok(run)
 }
@@ -78,11 +95,11 @@ pub(crate) async fn book(diary: &Diary) -> Result<RunHandle, Box<dyn std::error:
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let diary = Diary::default();
-    let run = book(&diary).await?;
+    let run = travel(&diary).await?;
     for line in diary.lines() {
         println!("{line}");
     }
-    let execution = run.execution()?;
+    let execution = run.execution().await?;
     println!(
         "{}, compensation {:?}",
         execution.status, execution.compensation

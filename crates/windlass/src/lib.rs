@@ -106,14 +106,14 @@
 //! # When something fails
 //!
 //! ```
-//! use windlass::{ActionError, Context, Engine, RunError, Workflow};
+//! use windlass::{ActionError, Context, Engine, NodeStatus, RunError, Workflow};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let flaky = Workflow::builder("flaky")
 //!     .step("call", |context: Context| async move {
 //!         match context.attempt {
-//!             1 => Err(ActionError::failed("OFFLINE", "nobody is there")),
+//!             1 => Err(ActionError::failed("OFFLINE", "the host is away")),
 //!             attempt => Ok(attempt),
 //!         }
 //!     })
@@ -121,12 +121,12 @@
 //! let engine = Engine::in_memory().workflow(&flaky).open().await?;
 //! let run = engine.start(&flaky, ()).await?;
 //! assert!(matches!(run.result().await, Err(RunError::Failed(_))));
-//! let failed = run.nodes_with_state("Failed")?;
+//! let failed = run.nodes_with_state(NodeStatus::Failed).await?;
 //! assert_eq!(failed[0].id, "call");
 //!
 //! run.reattempt(["call"]).await?;
 //! assert_eq!(run.result().await?, 2);
-//! assert_eq!(run.history("call")?.len(), 2);
+//! assert_eq!(run.history("call").await?.len(), 2);
 //! # Ok(())
 //! # }
 //! ```
@@ -184,7 +184,9 @@ pub mod workflow;
 pub use engine::{Engine, EngineBuilder, OpenError, StartError};
 pub use graph::{FrozenError, FrozenGraph, Graph, NodeId, NodeSpec};
 pub use retry::Retry;
-pub use run::{ReadError, RunError, RunFailure, RunHandle};
+pub use run::{
+    Events, ForkRequest, NodeFailure, ReadError, RunError, RunEvent, RunFailure, RunHandle, Why,
+};
 pub use windlass_actions as actions;
 pub use windlass_core::defaults::Defaults;
 pub use windlass_core::definition;
@@ -195,12 +197,13 @@ pub use windlass_core::event::{Actor, Cause, ResourceLink};
 pub use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 pub use windlass_engine::action::Description;
 pub use windlass_engine::{
-    Action, ActionError, Clock, CommandError, Context, EngineEvent, Limits, Observer, Registry,
-    Reply, SecretSource, set_limits,
+    Action, ActionError, Clock, CommandError, Context, EngineEvent, Limits, Observer, OrFail,
+    Registry, Reply, SecretSource, State, set_limits,
 };
 pub use windlass_macros::action;
+pub use windlass_store::{RunFilter, RunPage, RunRow};
 pub use work::function;
-pub use workflow::{BuildError, Problem, Workflow, WorkflowBuilder};
+pub use workflow::{BuildError, Output, Problem, Workflow, WorkflowBuilder};
 pub use {schemars, serde_json};
 
 #[cfg(doctest)]

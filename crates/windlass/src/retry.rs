@@ -1,8 +1,11 @@
 //! How often and how soon an attempt is repeated, said in words.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::definition;
+use windlass_engine::{ActionError, RetryStrategy};
 
 /// How often and how soon an attempt is repeated. A plain number means that many attempts.
 ///
@@ -13,21 +16,44 @@ use windlass_core::definition;
 /// let retry = Retry::attempts(5).base(Duration::from_millis(200)).without_jitter();
 /// assert_eq!(retry.definition().max_attempts, 5);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Retry(definition::Retry);
+#[derive(Clone)]
+pub struct Retry(definition::Retry, Option<RetryStrategy>);
+
+impl fmt::Debug for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut tuple = f.debug_tuple("Retry");
+        tuple.field(&self.0);
+        if self.1.is_some() {
+            tuple.field(&"a strategy in code");
+        }
+        tuple.finish()
+    }
+}
+
+impl PartialEq for Retry {
+    fn eq(&self, other: &Self) -> bool {
+        let same_strategy = match (&self.1, &other.1) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_strategy && self.0 == other.0
+    }
+}
 
 impl Retry {
     /// This many attempts, the first included: 2 s before the second, doubling up to
     /// 5 minutes, each delay multiplied by a random number between 0 and 1.
     pub fn attempts(attempts: u32) -> Self {
-        Self(definition::Retry {
+        let retry = definition::Retry {
             max_attempts: attempts,
             strategy: definition::RetryStrategy::Exponential,
             base_delay_ms: 2000,
             backoff_factor: 2.0,
             max_delay_ms: 300_000,
             jitter: true,
-        })
+        };
+        Self(retry, None)
     }
 
     /// The delay before the second attempt.
@@ -66,6 +92,34 @@ impl Retry {
         self.base(step)
     }
 
+    /// A strategy of your own: how long to wait after an attempt, numbered from 1, has failed with
+    /// an error. It is a pure function: it runs once, where the attempt ran, and the delay is
+    /// recorded with the outcome. The longest delay still holds; there is no jitter.
+    ///
+    /// A process that is opened without the workflow has no such function, and follows what else
+    /// this retry says.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{ActionError, Retry};
+    ///
+    /// let patient = Retry::attempts(4).custom(|attempt, error: &ActionError| {
+    ///     match &*error.code {
+    ///         "BUSY" => Duration::from_millis(50 * u64::from(attempt)),
+    ///         _ => Duration::from_secs(30),
+    ///     }
+    /// });
+    /// # let _ = patient;
+    /// ```
+    #[must_use]
+    pub fn custom(
+        mut self,
+        delay: impl Fn(u32, &ActionError) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.1 = Some(Arc::new(delay));
+        self
+    }
+
     /// The delays as they are, with no random number.
     #[must_use]
     pub fn without_jitter(mut self) -> Self {
@@ -81,6 +135,10 @@ impl Retry {
     pub(crate) fn into_definition(self) -> definition::Retry {
         self.0
     }
+
+    pub(crate) fn strategy(&self) -> Option<&RetryStrategy> {
+        self.1.as_ref()
+    }
 }
 
 impl From<u32> for Retry {
@@ -91,7 +149,7 @@ impl From<u32> for Retry {
 
 impl From<definition::Retry> for Retry {
     fn from(retry: definition::Retry) -> Self {
-        Self(retry)
+        Self(retry, None)
     }
 }
 

@@ -58,7 +58,7 @@ async fn an_unfinished_run_is_carried_on_by_the_next_process() {
     let run = engine.find(run).wait().expect("found");
     assert_eq!(run.wait().await.expect("ended"), RunStatus::Succeeded);
     assert_eq!(
-        run.execution().expect("read").output,
+        run.execution().await.expect("read").output,
         json!(format!("{}/second", run.id()))
     );
     assert_eq!(
@@ -129,7 +129,7 @@ async fn unchanged_code_is_not_a_new_version() {
             .expect("open");
         let run = engine.start(workflow, ()).await.expect("started");
         run.wait().await.expect("ended");
-        let version = run.execution().expect("read").json["version"].clone();
+        let version = run.execution().await.expect("read").json["version"].clone();
         engine.shutdown().await;
         version
     };

@@ -68,7 +68,7 @@ async fn functions_run_in_their_order_with_typed_values() {
     assert_eq!(run.result_as::<u32>().await.expect("a number"), 28);
     assert_eq!(run.status().wait().expect("read"), RunStatus::Succeeded);
     let found = engine.find(run.id()).wait().expect("found");
-    let nodes = found.nodes().expect("read");
+    let nodes = found.nodes().await.expect("read");
     assert_eq!(nodes.len(), 2);
     assert_eq!(nodes[0].id, "double");
     assert_eq!(nodes[0].output, json!(14));
@@ -92,10 +92,10 @@ async fn actions_are_used_by_value_and_by_name() {
         .expect("open");
     let run = engine.start(&workflow, ()).await.expect("started");
     assert_eq!(run.wait().await.expect("ended"), RunStatus::Succeeded);
-    let second = run.node("second").expect("the node");
+    let second = run.node("second").await.expect("the node");
     assert_eq!(second.output, json!({ "charged": 4, "attempt": 1 }));
     assert_eq!(
-        run.node("third").expect("the node").status,
+        run.node("third").await.expect("the node").status,
         NodeStatus::Skipped
     );
     let described = engine
@@ -125,8 +125,8 @@ async fn parameters_that_do_not_fit_fail_the_node() {
         panic!("{error}");
     };
     assert_eq!(failure.code, "NODE_FAILED");
-    assert_eq!(failure.nodes[0].0, "charge");
-    assert_eq!(failure.nodes[0].1, "PARAMETERS_INVALID");
+    assert_eq!(failure.nodes[0].node, "charge");
+    assert_eq!(failure.nodes[0].error.code, "PARAMETERS_INVALID");
     let [cause] = &failure.causes[..] else {
         panic!("{failure:?}");
     };
@@ -153,11 +153,17 @@ async fn graphs_run_on_registered_actions() {
         .expect("open");
     let run = engine.start(&graph, ()).await.expect("started");
     assert_eq!(run.result().await.expect("ran"), json!("done"));
-    assert_eq!(run.nodes_with_state("Succeeded").expect("read").len(), 21);
-    let third = run.node("charge_3").expect("by name");
+    assert_eq!(
+        run.nodes_with_state(NodeStatus::Succeeded)
+            .await
+            .expect("read")
+            .len(),
+        21
+    );
+    let third = run.node("charge_3").await.expect("by name");
     assert_eq!(third.id, ids[2].as_str());
     assert_eq!(third.output["charged"], 3);
-    let execution = run.execution().expect("read");
+    let execution = run.execution().await.expect("read");
     assert_eq!(execution.json["workflowId"], "charges");
     let engine = Engine::in_memory().open().await.expect("open");
     let error = engine.start(&graph, ()).await.expect_err("refused");
@@ -189,16 +195,19 @@ async fn failures_are_seen_and_tried_again_by_hand() {
         .expect("open");
     let run = engine.start(&workflow, ()).await.expect("started");
     assert_eq!(run.wait().await.expect("ended"), RunStatus::Failed);
-    let failed = run.nodes_with_state("Failed").expect("read");
+    let failed = run
+        .nodes_with_state(NodeStatus::Failed)
+        .await
+        .expect("read");
     assert_eq!(failed[0].id, "flaky");
     assert_eq!(failed[0].error.as_ref().expect("an error").code, "OFFLINE");
-    let blocked = run.node("after").expect("the node");
+    let blocked = run.node("after").await.expect("the node");
     assert_eq!(blocked.status, NodeStatus::Blocked);
     assert_eq!(blocked.blocked_by, Some(vec!["flaky".to_owned()]));
     let operator = run.clone().by("operator").because("it is there again");
     operator.reattempt(["flaky"]).await.expect("again");
     assert_eq!(run.wait().await.expect("ended"), RunStatus::Succeeded);
-    let history = run.history("flaky").expect("read");
+    let history = run.history("flaky").await.expect("read");
     let statuses: Vec<_> = history
         .iter()
         .map(|attempt| (attempt.attempt, attempt.status))
@@ -250,7 +259,13 @@ async fn runs_are_paused_resumed_and_cancelled() {
     run.cancel().await.expect("cancelled");
     let error = run.result().await.expect_err("no result");
     assert!(matches!(error, RunError::Cancelled(id) if id == run.id()));
-    assert_eq!(run.nodes_with_state("Cancelled").expect("read").len(), 2);
+    assert_eq!(
+        run.nodes_with_state(NodeStatus::Cancelled)
+            .await
+            .expect("read")
+            .len(),
+        2
+    );
 }
 
 #[tokio::test]
@@ -278,7 +293,7 @@ async fn a_request_says_more_than_a_trigger() {
     assert_eq!(first.id(), second.id());
     let error = ask(2).await.expect_err("refused");
     assert!(error.to_string().contains("use another id"), "{error}");
-    let json = first.execution().expect("read").json;
+    let json = first.execution().await.expect("read").json;
     assert_eq!(json["labels"], json!({ "team": "x" }));
     assert_eq!(json["priority"], 9);
     assert_eq!(json["correlationId"], "c");
@@ -305,13 +320,16 @@ async fn what_is_not_there_is_answered_with_what_is() {
     assert!(matches!(error, StartError::Different { .. }));
     let run = engine.start(&workflow, 1).await.expect("started");
     run.wait().await.expect("ended");
-    let error = run.node("duoble").expect_err("refused");
+    let error = run.node("duoble").await.expect_err("refused");
     assert!(
         error.to_string().contains("did you mean 'double'?"),
         "{error}"
     );
-    let error = run.nodes_with_state("failed").expect_err("refused");
-    assert!(matches!(error, ReadError::UnknownState(_)));
+    let error = run
+        .output_of::<String>("double")
+        .await
+        .expect_err("no text");
+    assert!(matches!(error, ReadError::Unfit { .. }), "{error}");
     let nobody = "00000000-0000-7000-8000-000000000000"
         .parse()
         .expect("an id");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::testing::TestEngine;
-use windlass::{ActionError, Context, Graph, Retry, RunStatus, Workflow};
+use windlass::{ActionError, Context, Graph, NodeStatus, Retry, RunStatus, Workflow};
 
 fn retrying() -> Workflow {
     Workflow::builder("retrying")
@@ -190,7 +190,10 @@ fn runs_are_paused_resumed_and_cancelled() {
     run.resume().expect("resumed");
     run.cancel().expect("cancelled");
     assert_eq!(run.wait(), RunStatus::Cancelled);
-    assert_eq!(run.nodes_with_state("Cancelled"), ["charge", "ship"]);
+    assert_eq!(
+        run.nodes_with_state(NodeStatus::Cancelled),
+        ["charge", "ship"]
+    );
 }
 
 #[test]

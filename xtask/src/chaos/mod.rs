@@ -7,6 +7,7 @@
 mod page;
 mod promises;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -59,7 +60,7 @@ fn measure(root: &Path, fault: &Fault) -> Result<u64> {
         .test
         .split_once("::")
         .context("a test is FILE::NAME")?;
-    let binary = Path::new(file).file_stem().context("a file of tests")?;
+    let (binary, test) = target(root, Path::new(file), test)?;
     let mut child = Command::new(cargo_program())
         .args([
             "test",
@@ -69,7 +70,7 @@ fn measure(root: &Path, fault: &Fault) -> Result<u64> {
             "--test",
         ])
         .arg(binary)
-        .args(["--", "--exact", test, "--nocapture"])
+        .args(["--", "--exact", &test, "--nocapture"])
         .envs(&fault.variables)
         .current_dir(root)
         .stdout(Stdio::piped())
@@ -91,6 +92,19 @@ fn measure(root: &Path, fault: &Fault) -> Result<u64> {
         bail!("{} failed with {}", fault.test, settings.join(" "));
     }
     figure.with_context(|| format!("{} printed no figure", fault.test))
+}
+
+/// The binary that a test is built into, and its name there: that of the crate's folder where
+/// its integration tests are one binary, else that of the file.
+fn target(root: &Path, file: &Path, test: &str) -> Result<(OsString, String)> {
+    let stem = file.file_stem().context("a file of tests")?;
+    let tests = file.parent().context("the folder of tests")?;
+    if !root.join(tests).join("main.rs").is_file() {
+        return Ok((stem.to_owned(), test.to_owned()));
+    }
+    let package = tests.parent().and_then(Path::file_name);
+    let binary = package.context("the folder of the crate")?.to_owned();
+    Ok((binary, format!("{}::{test}", stem.display())))
 }
 
 /// The number in `figure NAME NUMBER`, also behind what the test runner prints.

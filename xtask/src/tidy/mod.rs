@@ -5,10 +5,12 @@
 //! strings; this file only reads what git tracks and prints what was found.
 
 mod citations;
+mod dependencies;
 mod links;
 mod manifests;
 mod purity;
 mod sources;
+mod test_files;
 mod text;
 mod words;
 
@@ -74,6 +76,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for file in &files {
         check_file(root, file, (&files, &sections), &mut findings)?;
     }
+    dependencies::check(root, &mut findings)?;
     for message in crate::chaos::differs(root)? {
         findings.push(Finding::whole("RELIABILITY.md", message));
     }
@@ -113,6 +116,7 @@ fn check_file(
             sources::check(file, content, findings);
             purity::check(file, content, findings);
             words::check(file, content, findings);
+            test_files::check(file, content, files, findings);
         }
         Some("py" | "ts" | "mjs") => sources::check_script(file, content, findings),
         Some("md") => {

@@ -6,6 +6,9 @@ use super::Finding;
 /// A larger file belongs somewhere else, or is made by a build.
 const MAX_BYTES: usize = 1024 * 1024;
 
+/// The first page says what Windlass is and leads to the rest: a longer one is not read.
+const README: (&str, usize) = ("README.md", 199);
+
 /// Folders of one machine.
 const MACHINE_PATHS: [&str; 3] = ["/work/", "/home/", "/root/"];
 
@@ -40,6 +43,11 @@ pub(super) fn check_size(file: &str, bytes: usize, findings: &mut Vec<Finding>) 
 }
 
 pub(super) fn check(file: &str, content: &str, findings: &mut Vec<Finding>) {
+    let lines = content.lines().count();
+    if file == README.0 && lines > README.1 {
+        let message = format!("{lines} lines; it has at most {}", README.1);
+        findings.push(Finding::whole(file, message));
+    }
     let spaced = SPACED.iter().any(|extension| file.ends_with(extension));
     for (index, line) in content.lines().enumerate() {
         if spaced {
@@ -127,6 +135,14 @@ mod tests {
         );
         assert_eq!(findings("clients/python/a.py", "go \n").len(), 1);
         assert!(findings("Makefile", "\tgo \n").is_empty());
+    }
+
+    #[test]
+    fn the_first_page_stays_short() {
+        let long = "a line\n".repeat(200);
+        assert_eq!(findings("README.md", &long).len(), 1);
+        assert!(findings("README.md", &long[7..]).is_empty());
+        assert!(findings("docs/cli.md", &long).is_empty());
     }
 
     #[test]

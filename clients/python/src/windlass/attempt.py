@@ -54,8 +54,8 @@ class Attempt:
         self._gone = asyncio.Event()
 
     def adopt(self, task: Task) -> None:
-        """Goes on under a new lease of the same task, also after the old one was lost."""
-        LOGGER.info("%s goes on under a new lease", self.task, extra=task_ids(self.task))
+        """Continues under a new lease of the same task, also after the old one was lost."""
+        LOGGER.info("%s continues under a new lease", self.task, extra=task_ids(self.task))
         self._lease = task.lease
         self._gone.clear()
 

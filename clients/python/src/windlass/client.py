@@ -103,8 +103,8 @@ class Client:
     def events(self, execution_id: str, after: int = 0) -> Iterator[Event]:
         """The events of a run as they happen, each once, until the run ends.
 
-        A lost connection is replaced and goes on where it was. `after` is the position of the
-        last event that is known already.
+        A lost connection is replaced, and the stream continues where it was. `after` is the
+        position of the last event that is known already.
         """
         return self._follow(execution_id, Following(after), Deadline(None))
 
@@ -124,7 +124,7 @@ class Client:
         return self._send(requests.command(execution_id, "pause", {"reason": reason}))
 
     def resume(self, execution_id: str, *, reason: str | None = None) -> Acted:
-        """Lets a paused run go on."""
+        """Continues a paused run."""
         return self._send(requests.command(execution_id, "resume", {"reason": reason}))
 
     def reattempt(

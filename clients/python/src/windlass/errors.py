@@ -128,7 +128,7 @@ class Unreachable(WindlassError):
 
 
 class WaitTimeout(WindlassError, TimeoutError):
-    """The run had not ended when the time was over. It goes on."""
+    """The run had not ended when the time was over. It continues."""
 
 
 class RunNotSucceeded(WindlassError):

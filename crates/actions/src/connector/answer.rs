@@ -3,7 +3,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use windlass_engine::ActionError;
+use windlass_engine::{ActionError, Context};
 
 /// How much of an answer's body an error carries.
 const EXCERPT_CHARACTERS: usize = 2000;
@@ -17,6 +17,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) retry_after_ms: Option<u64>,
     pub(crate) body: Vec<u8>,
+    /// The beginning of the body, without the secrets of the attempt.
+    pub(crate) excerpt: String,
 }
 
 /// Why an exchange is no success.
@@ -77,7 +79,7 @@ impl Answer {
             "method": self.method,
             "url": self.url,
             "status": self.status,
-            "body": self.excerpt(),
+            "body": self.excerpt,
         }));
         match self.retry_after_ms {
             Some(milliseconds) if reason.retriable => error.retry_after_ms(milliseconds),
@@ -85,9 +87,10 @@ impl Answer {
         }
     }
 
-    /// The beginning of the body.
-    pub(crate) fn excerpt(&self) -> String {
-        let text = String::from_utf8_lossy(&self.body);
+    /// The beginning of a body. Secrets are taken out before it is cut, so that no half of one
+    /// remains.
+    pub(crate) fn excerpt(context: &Context, body: &[u8]) -> String {
+        let text = context.redact(&String::from_utf8_lossy(body));
         text.chars().take(EXCERPT_CHARACTERS).collect()
     }
 }
@@ -104,6 +107,7 @@ mod tests {
             status: 429,
             retry_after_ms: Some(7000),
             body: b"slow down".to_vec(),
+            excerpt: "slow down".to_owned(),
         };
         let error = answer.error("Service", Reason::passing("SERVICE_BUSY", "too many"));
         assert_eq!((error.retriable, error.retry_after_ms), (true, Some(7000)));

@@ -95,6 +95,7 @@ impl Service {
             url: shown.into(),
             status,
             retry_after_ms,
+            excerpt: Answer::excerpt(context, &body),
             body,
         })
     }

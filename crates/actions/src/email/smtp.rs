@@ -19,6 +19,16 @@ use crate::http::client::{self, Client};
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the server may take for each of the steps before the message.
+const STEP_TIME: Duration = Duration::from_secs(60);
+
+/// How long it may take to accept a message: RFC 5321, section 4.5.3.2, grants ten minutes, but
+/// the attempt has five.
+const SEND_TIME: Duration = Duration::from_secs(240);
+
+/// How long its answer to `QUIT` is waited for.
+const QUIT_TIME: Duration = Duration::from_secs(1);
+
 /// How the connection is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Security {
@@ -116,22 +126,42 @@ pub(super) async fn send(
         wrapped,
         None,
     );
-    let mut connection = connecting.await.map_err(failed(Step::Connect))?;
+    let connected = in_time(server, STEP_TIME, connecting).await?;
+    let mut connection = connected.map_err(failed(Step::Connect))?;
     if let Some(tls) = tls.filter(|_| server.security == Security::StartTls) {
-        let started = connection.starttls(tls, &hello).await;
+        let started = in_time(server, STEP_TIME, connection.starttls(tls, &hello)).await?;
         started.map_err(failed(Step::StartTls))?;
     }
     if let Some(account) = account {
         let user = account.user.clone().unwrap_or_default();
         let credentials = Credentials::new(user, account.token.clone());
-        let proved = connection.auth(DEFAULT_MECHANISMS, &credentials).await;
+        let proving = connection.auth(DEFAULT_MECHANISMS, &credentials);
+        let proved = in_time(server, STEP_TIME, proving).await?;
         proved.map_err(failed(Step::Authenticate))?;
     }
-    let sent = connection.send(&message.envelope, &message.bytes).await;
+    let sending = connection.send(&message.envelope, &message.bytes);
+    let sent = in_time(server, SEND_TIME, sending).await?;
     sent.map_err(failed(Step::Send))?;
-    // The server's answer to `QUIT` changes nothing.
-    let _ = connection.quit().await;
+    // The server's answer to `QUIT` changes nothing, and a server that gives none must not make
+    // the attempt fail: the next one would send the message again.
+    let _ = tokio::time::timeout(QUIT_TIME, connection.quit()).await;
     Ok(())
+}
+
+/// What a step gives, if the server does not take too long for it.
+async fn in_time<T>(
+    server: &Server,
+    time: Duration,
+    step: impl Future<Output = T>,
+) -> Result<T, ActionError> {
+    tokio::time::timeout(time, step).await.map_err(|_| {
+        let place = server.place();
+        let message = format!(
+            "{place}: the server gave no answer within {} s",
+            time.as_secs()
+        );
+        ActionError::retriable("EMAIL_CONNECT", message)
+    })
 }
 
 /// What a reply means, by its code and enhanced code (RFC 5321, RFC 3463).

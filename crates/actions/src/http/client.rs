@@ -161,26 +161,52 @@ pub(crate) fn explain(error: &reqwest::Error) -> ActionError {
         }
         cause = source.source();
     }
-    let message = chain(error);
+    let server = error
+        .url()
+        .map_or_else(|| "the server".to_owned(), host_and_port);
+    let causes = causes(error);
     if error.is_timeout() {
+        let message = format!("no answer from {server}: {causes}");
         ActionError::retriable("HTTP_TIMEOUT", message)
     } else if error.is_connect() {
+        let message = format!("cannot connect to {server}: {causes}");
         ActionError::retriable("HTTP_CONNECT", message)
     } else if error.is_builder() {
-        ActionError::failed("PARAMETERS_INVALID", message)
+        ActionError::failed("PARAMETERS_INVALID", chain(error))
     } else {
+        let message = format!("the exchange with {server} failed: {causes}");
         ActionError::retriable("HTTP_FAILED", message)
     }
 }
 
 /// The request took longer than it may.
-pub(crate) fn timed_out() -> ActionError {
-    ActionError::retriable("HTTP_TIMEOUT", "the request failed: it took too long")
+pub(crate) fn timed_out(url: &str) -> ActionError {
+    let url = reqwest::Url::parse(url).ok();
+    let server = url.map_or_else(|| "the server".to_owned(), |url| host_and_port(&url));
+    let message = format!("no answer from {server} in the time that `timeoutMs` gives");
+    ActionError::retriable("HTTP_TIMEOUT", message)
+}
+
+/// The server of an address.
+fn host_and_port(url: &reqwest::Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port_or_known_default() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
 }
 
 /// An error and its causes in one sentence, without the address, which may hold secrets.
 fn chain(error: &reqwest::Error) -> String {
-    let mut parts = vec!["the request failed".to_owned()];
+    match causes(error).as_str() {
+        "" => "the request failed".to_owned(),
+        causes => format!("the request failed: {causes}"),
+    }
+}
+
+/// What led to an error, from the nearest cause to the first.
+fn causes(error: &reqwest::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
     let mut cause = error.source();
     while let Some(source) = cause {
         let text = source.to_string();

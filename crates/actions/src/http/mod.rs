@@ -2,6 +2,7 @@
 //! the definition's author must not reach.
 
 mod auth;
+mod blob;
 mod body;
 pub(crate) mod client;
 mod decode;
@@ -17,16 +18,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use url::Url;
+use windlass_core::value::StoredFile;
 use windlass_engine::{Action, ActionError, Context, Reply};
 
 pub use guard::Allowed;
-use parameters::Parameters;
+use parameters::{Parameters, ResponseType};
 use response::Page;
 
 /// One HTTP request.
@@ -56,8 +59,12 @@ pub struct Output {
     /// Header names in lower case; several of one name are joined by commas.
     headers: BTreeMap<String, String>,
     /// Parsed if the answer says that it is JSON, text otherwise; null if it is empty. Of several
-    /// pages, the items of all of them.
-    body: Value,
+    /// pages, the items of all of them. Not there if it was stored as a blob.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<Value>,
+    /// Where the body was stored, with `responseType` `blob`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob: Option<blob::Reference>,
     /// The address that answered, after redirects.
     url: String,
     /// How many pages were read, where there is `paginate`.
@@ -84,30 +91,43 @@ impl Action for HttpRequest {
     ) -> Result<Reply<Output>, ActionError> {
         let time = parameters.timeout_ms.map(Duration::from_millis);
         let exchange = async {
-            let call = Call::new(self, &context, &parameters)?;
+            let call = Call::new(self, &context, &parameters).await?;
             match &parameters.paginate {
                 None => {
                     let page = call.page(call.url.clone()).await?;
                     let meta = json!({ "bytes": page.bytes });
-                    Ok(Reply::new(page.output(None)).with_meta(&meta))
+                    let file = page.file.clone();
+                    let reply = Reply::new(page.output(None)).with_meta(&meta);
+                    Ok(match file {
+                        Some(file) => reply.with_file(file),
+                        None => reply,
+                    })
                 }
+                Some(_) if parameters.response_type == ResponseType::Blob => Err(invalid(
+                    "the pages of a list are not stored as a blob: leave out 'paginate' or \
+                     'responseType'",
+                )),
                 Some(paginate) => pages::read(&call, paginate).await,
             }
         };
-        let method = parameters.method();
-        let shown = shown(&parameters.url);
-        let place = |mut error: ActionError| {
-            if error.code.starts_with("HTTP_") && !error.message.contains(&shown) {
-                error.message = format!("{method} {shown}: {}", error.message).into();
-            }
-            error
-        };
         tokio::select! {
-            reply = exchange => reply.map_err(place),
-            () = elapsed(time) => Err(place(client::timed_out())),
+            reply = exchange => reply.map_err(|error| placed(&parameters, error)),
+            () = elapsed(time) => Err(placed(&parameters, client::timed_out(&parameters.url))),
             () = context.stop_asked() => Err(ActionError::stopped()),
         }
     }
+}
+
+/// Says which request an error is about, where its message does not.
+fn placed(parameters: &Parameters, mut error: ActionError) -> ActionError {
+    let rest = error.code.strip_prefix("HTTP_");
+    let is_said = rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+    let is_ours = ["HTTP_", "OUTPUT_LIMIT", "BLOB_"];
+    if !is_said && is_ours.iter().any(|code| error.code.starts_with(code)) {
+        let (method, url) = (parameters.method(), shown(&parameters.url));
+        error.message = format!("{method} {url}: {}", error.message).into();
+    }
+    error
 }
 
 /// One attempt: what is the same for all of its requests.
@@ -120,10 +140,12 @@ struct Call<'a> {
     url: Url,
     headers: HeaderMap,
     body: Option<Vec<u8>>,
+    /// What is sent instead of `body`.
+    file: Option<StoredFile>,
 }
 
 impl<'a> Call<'a> {
-    fn new(
+    async fn new(
         action: &'a HttpRequest,
         context: &'a Context,
         parameters: &'a Parameters,
@@ -138,9 +160,21 @@ impl<'a> Call<'a> {
         let method = parameters.method();
         let method = reqwest::Method::from_bytes(method.as_bytes())
             .map_err(|_| invalid(format!("'{method}' is not an HTTP method")))?;
+        if method == reqwest::Method::CONNECT {
+            return Err(invalid("CONNECT makes a tunnel, not a request"));
+        }
+        if parameters.timeout_ms == Some(0) {
+            return Err(invalid("'timeoutMs' is at least 1"));
+        }
         let mut headers = header_map(&parameters.headers)?;
         let body = body::of(context, parameters)?;
-        if let Some(kind) = body.as_ref().and_then(|body| body.content_type.as_deref()) {
+        let file = blob::sent(context, parameters).await?;
+        if let Some(file) = &file {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(file.size));
+        }
+        let kind = body.as_ref().and_then(|body| body.content_type.as_deref());
+        let kind = kind.or_else(|| file.as_ref()?.content_type.as_deref());
+        if let Some(kind) = kind {
             let kind = HeaderValue::from_str(kind).ok();
             kind.map(|kind| headers.entry(CONTENT_TYPE).or_insert(kind));
         }
@@ -172,6 +206,7 @@ impl<'a> Call<'a> {
             url,
             headers,
             body: body.map(|body| body.bytes),
+            file,
         })
     }
 
@@ -192,7 +227,7 @@ impl<'a> Call<'a> {
             }
             _ => response,
         };
-        response::read(response, &self.method, self.parameters).await
+        response::read(response, &self.method, (self.context, self.parameters)).await
     }
 
     async fn send(
@@ -210,26 +245,41 @@ impl<'a> Call<'a> {
             request = request.body(body.clone());
         }
         let request = request.headers(headers).build();
-        let request = request.map_err(|error| client::explain(&error))?;
+        let mut request = request.map_err(|error| client::explain(&error))?;
+        let file = self.file.as_ref();
         if self.parameters.follow_redirects.unwrap_or(true) {
             let names = request.headers().keys().cloned();
             let confined = redirect::Confined::of(self.context, names, self.parameters);
-            redirect::send(&self.client, self.context, &confined, request).await
+            redirect::send(&self.client, self.context, &confined, (request, file)).await
         } else {
+            *request.body_mut() = file
+                .map(|file| blob::body(self.context, file))
+                .or(request.body_mut().take());
             let sent = client.execute(request).await;
             sent.map_err(|error| client::explain(&error))
         }
     }
 }
 
-/// An address for display: without the name and password that it may hold.
-fn shown(url: &str) -> String {
-    let Ok(mut url) = Url::parse(url) else {
-        return url.to_owned();
+/// An address for display: without the name and password that it may hold, and without the
+/// values of its query, which may be keys.
+fn shown(address: &str) -> String {
+    let Ok(mut url) = Url::parse(address) else {
+        return address.to_owned();
     };
     let _ = url.set_password(None);
     let _ = url.set_username("");
-    url.into()
+    url.set_fragment(None);
+    let Some(query) = url.query() else {
+        return url.into();
+    };
+    let hide = |pair: &str| match pair.split_once('=') {
+        Some((name, value)) if !value.is_empty() => format!("{name}=[redacted]"),
+        _ => pair.to_owned(),
+    };
+    let query: Vec<String> = query.split('&').map(hide).collect();
+    url.set_query(None);
+    format!("{url}?{}", query.join("&"))
 }
 
 /// Ends when a time has passed; without one, never.
@@ -243,6 +293,14 @@ async fn elapsed(time: Option<Duration>) {
 fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, ActionError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
+        if ["content-length", "transfer-encoding"]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own))
+        {
+            return Err(invalid(format!(
+                "the header '{name}' follows from the body; leave it out"
+            )));
+        }
         let header = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| invalid(format!("'{name}' is not a header name")))?;
         let value = HeaderValue::from_str(value).map_err(|_| {

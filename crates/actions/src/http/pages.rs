@@ -27,7 +27,7 @@ pub(super) async fn read(
         seen.push(url.clone());
         let page = call.page(url.clone()).await?;
         bytes += page.bytes;
-        if bytes > limit {
+        if bytes > limit as u64 {
             let message = format!("the pages have more than {limit} bytes together");
             return Err(ActionError::failed("OUTPUT_LIMIT", message));
         }

@@ -26,6 +26,10 @@ pub struct Parameters {
     /// A string is sent as it is; any other value as JSON.
     #[serde(default)]
     pub(super) body: Option<Value>,
+    /// A blob that an earlier node of the run stored, instead of `body`: its digest, or the
+    /// `blob` of that node's output. It is sent as it is read.
+    #[serde(default)]
+    pub(super) body_blob: Option<Value>,
     /// The parts of a `multipart/form-data` body, instead of `body`.
     #[serde(default)]
     pub(super) multipart: Vec<Part>,
@@ -49,10 +53,11 @@ pub struct Parameters {
     #[serde(default)]
     pub(super) retry_status: Option<Vec<u16>>,
     /// The largest answer in bytes, decompressed and of all pages together; at most and by
-    /// default what an output may have (`limit_output_bytes`).
+    /// default what an output may have (`limit_output_bytes`), or a blob (`limit_blob_bytes`).
     #[serde(default)]
-    pub(super) max_bytes: Option<usize>,
-    /// What the body becomes: by the answer's type (`auto`), `json`, `text` or `base64`.
+    pub(super) max_bytes: Option<u64>,
+    /// What the body becomes: by the answer's type (`auto`), `json`, `text`, `base64`, or a
+    /// `blob` that is stored beside the output.
     #[serde(default)]
     pub(super) response_type: ResponseType,
     /// Reads all pages of a list.
@@ -154,6 +159,8 @@ pub(crate) enum ResponseType {
     Text,
     /// Bytes in base64.
     Base64,
+    /// Bytes that are stored while they come, as a blob.
+    Blob,
 }
 
 /// How the pages of a list follow each other. Expressions see `body`, `headers` and `status`.

@@ -11,10 +11,11 @@ use reqwest::header::{
     PROXY_AUTHORIZATION, TRANSFER_ENCODING,
 };
 use reqwest::{Method, Request, Response, StatusCode, Url};
+use windlass_core::value::StoredFile;
 use windlass_engine::{ActionError, Context};
 
 use super::parameters::Parameters;
-use super::{client, guard};
+use super::{blob, client, guard};
 
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 10;
@@ -55,10 +56,13 @@ pub(super) async fn send(
     client: &client::Client,
     context: &Context,
     confined: &Confined,
-    mut request: Request,
+    (mut request, mut file): (Request, Option<&StoredFile>),
 ) -> Result<Response, ActionError> {
     for _ in 0..=MAX_REDIRECTS {
         let again = request.try_clone();
+        if let Some(file) = file {
+            *request.body_mut() = Some(blob::body(context, file));
+        }
         let response = client.get()?.execute(request).await;
         let response = response.map_err(|error| client::explain(&error))?;
         let Some(location) = location(&response) else {
@@ -70,7 +74,9 @@ pub(super) async fn send(
             .check_literal(&target)
             .map_err(|refused| refused.into_error())?;
         let mut next = again.ok_or_else(|| refused("its body cannot be sent twice"))?;
-        adapt(&mut next, response.status());
+        if adapt(&mut next, response.status()) {
+            file = None;
+        }
         if target.origin() != next.url().origin() {
             leave(&mut next, context, confined, &target)?;
         }
@@ -94,8 +100,8 @@ fn target(from: &Url, location: &str) -> Result<Url, ActionError> {
     guard::parse(joined.as_str()).map_err(|_| refused("it leads to no usable address"))
 }
 
-/// What becomes of method and body: RFC 9110, section 15.4.
-fn adapt(request: &mut Request, status: StatusCode) {
+/// What becomes of method and body: RFC 9110, section 15.4. Says whether the body is dropped.
+fn adapt(request: &mut Request, status: StatusCode) -> bool {
     let becomes_get = match status.as_u16() {
         301 | 302 => *request.method() == Method::POST,
         303 => *request.method() != Method::HEAD && *request.method() != Method::GET,
@@ -113,6 +119,7 @@ fn adapt(request: &mut Request, status: StatusCode) {
             request.headers_mut().remove(header);
         }
     }
+    becomes_get
 }
 
 /// Removes what must not reach another origin.

@@ -8,13 +8,18 @@ use futures_util::StreamExt as _;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
-use windlass_engine::ActionError;
+use windlass_core::value::StoredFile;
+use windlass_engine::{ActionError, Context};
 
 use super::parameters::{Parameters, ResponseType};
-use super::{Output, client, decode, shown};
+use super::{Output, blob, client, decode, shown};
 
-/// How much of a failed answer's body the error carries.
-const ERROR_BODY_CHARACTERS: usize = 2000;
+/// How much of a failed answer's body the error carries in its details, and in its message.
+pub(super) const ERROR_BODY_CHARACTERS: usize = 2000;
+const MESSAGE_BODY_CHARACTERS: usize = 200;
+
+/// How much of a failed answer's body is read.
+const ERROR_BODY_BYTES: usize = 16 * 1024;
 
 /// An answer that was read.
 pub(super) struct Page {
@@ -23,7 +28,9 @@ pub(super) struct Page {
     pub(super) body: Value,
     pub(super) url: String,
     /// How many bytes the body has.
-    pub(super) bytes: usize,
+    pub(super) bytes: u64,
+    /// Where the body is, if it was stored.
+    pub(super) file: Option<StoredFile>,
 }
 
 impl Page {
@@ -31,35 +38,42 @@ impl Page {
         Output {
             status: self.status,
             headers: self.headers,
-            body: self.body,
-            url: self.url,
+            body: self.file.is_none().then_some(self.body),
+            blob: self.file.as_ref().map(blob::Reference::of),
+            url: without_user(self.url),
             pages,
         }
+    }
+}
+
+/// An address without the name and password that it may hold.
+fn without_user(url: String) -> String {
+    match reqwest::Url::parse(&url) {
+        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+            let _ = parsed.set_password(None);
+            let _ = parsed.set_username("");
+            parsed.into()
+        }
+        _ => url,
     }
 }
 
 /// How many bytes an attempt may read: a node's output may not be larger anyway.
 pub(super) fn limit(parameters: &Parameters) -> usize {
     let most = windlass_engine::limits().values.output_bytes;
-    parameters.max_bytes.map_or(most, |asked| asked.min(most))
+    let asked = parameters
+        .max_bytes
+        .map(|asked| usize::try_from(asked).unwrap_or(most));
+    asked.map_or(most, |asked| asked.min(most))
 }
 
 /// Reads an answer.
 pub(super) async fn read(
     response: Response,
     method: &Method,
-    parameters: &Parameters,
+    (context, parameters): (&Context, &Parameters),
 ) -> Result<Page, ActionError> {
     let status = response.status().as_u16();
-    let retry_after = retry_after_ms(response.headers());
-    let url = response.url().to_string();
-    let headers = headers(&response);
-    let header = |name: &str| headers.get(name).map_or("", String::as_str);
-    let is_json = header(CONTENT_TYPE.as_str()).contains("json");
-    let encodings = header(CONTENT_ENCODING.as_str()).to_owned();
-    let limit = limit(parameters);
-    let bytes = body(response, limit).await?;
-    let bytes = decode::decode(&encodings, bytes, limit)?;
     let expected = &parameters.expect_status;
     let is_success = if expected.is_empty() {
         (200..400).contains(&status)
@@ -71,15 +85,42 @@ pub(super) async fn read(
             Some(statuses) => statuses.contains(&status),
             None => is_passing(status),
         };
-        let error = failed(method, &shown(&url), status, &bytes);
+        let retry_after = retry_after_ms(response.headers());
+        let error = failed(context, method, response).await;
         return Err(retry(error, retriable, retry_after));
     }
-    Ok(Page {
+    let url = response.url().to_string();
+    let headers = headers(&response);
+    let header = |name: &str| headers.get(name).map_or("", String::as_str);
+    let encodings = header(CONTENT_ENCODING.as_str()).to_owned();
+    let content_type = header(CONTENT_TYPE.as_str()).to_owned();
+    let page = Page {
         status,
         headers,
-        body: parse(&bytes, is_json, parameters.response_type)?,
+        body: Value::Null,
         url,
-        bytes: bytes.len(),
+        bytes: 0,
+        file: None,
+    };
+    if parameters.response_type == ResponseType::Blob {
+        let kind = Some(content_type.as_str()).filter(|kind| !kind.is_empty());
+        let limit = parameters.max_bytes;
+        let file = blob::store(context, response, (&encodings, kind), limit).await?;
+        return Ok(Page {
+            bytes: file.size,
+            file: Some(file),
+            ..page
+        });
+    }
+    let limit = limit(parameters);
+    let bytes = body(response, limit).await?;
+    let bytes = decode::decode(&encodings, bytes, limit)?;
+    let is_json = content_type.contains("json");
+    let kind = parameters.response_type;
+    Ok(Page {
+        body: parse(context, &bytes, is_json, kind)?,
+        bytes: bytes.len() as u64,
+        ..page
     })
 }
 
@@ -95,21 +136,52 @@ fn retry(mut error: ActionError, retriable: bool, retry_after: Option<u64>) -> A
     error
 }
 
-fn failed(method: &Method, url: &str, status: u16, body: &[u8]) -> ActionError {
-    let code = format!("HTTP_{status}");
-    let message = format!("{method} {url} was answered with status {status}");
-    ActionError::failed(&code, message).with_details(&json!({
+/// What a status means that was not expected: `GET https://host/path → 404: the body`.
+async fn failed(context: &Context, method: &Method, response: Response) -> ActionError {
+    let status = response.status().as_u16();
+    let url = shown(response.url().as_str());
+    let encodings = response.headers().get(CONTENT_ENCODING);
+    let encodings = encodings
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    let encodings = encodings.to_owned();
+    // The status is what counts: a body that is cut off, or compressed in an unknown way, is
+    // shown as far as it can be read.
+    let bytes = beginning(response, ERROR_BODY_BYTES).await;
+    let bytes = decode::decode(&encodings, bytes, ERROR_BODY_BYTES).unwrap_or_default();
+    let body = excerpt(context, &bytes, ERROR_BODY_CHARACTERS);
+    let short: String = body.chars().take(MESSAGE_BODY_CHARACTERS).collect();
+    let message = match short.trim() {
+        "" => format!("{method} {url} → {status}"),
+        short => format!("{method} {url} → {status}: {short}"),
+    };
+    ActionError::failed(&format!("HTTP_{status}"), message).with_details(&json!({
         "method": method.as_str(),
         "url": url,
         "status": status,
-        "body": excerpt(body),
+        "body": body,
     }))
 }
 
-/// The beginning of a body.
-pub(super) fn excerpt(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    text.chars().take(ERROR_BODY_CHARACTERS).collect()
+/// The beginning of a body. Secrets are taken out before it is cut, so that no half of one
+/// remains.
+pub(super) fn excerpt(context: &Context, body: &[u8], characters: usize) -> String {
+    let text = context.redact(&String::from_utf8_lossy(body));
+    text.chars().take(characters).collect()
+}
+
+/// The first bytes of a body; fewer if it cannot be read on.
+async fn beginning(response: Response, most: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut stream = response.bytes_stream();
+    while let Some(Ok(chunk)) = stream.next().await {
+        let room = most - bytes.len();
+        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if bytes.len() == most {
+            break;
+        }
+    }
+    bytes
 }
 
 /// Reads a body up to so many bytes.
@@ -127,7 +199,12 @@ pub(crate) async fn body(response: Response, limit: usize) -> Result<Vec<u8>, Ac
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8], is_json: bool, kind: ResponseType) -> Result<Value, ActionError> {
+fn parse(
+    context: &Context,
+    bytes: &[u8],
+    is_json: bool,
+    kind: ResponseType,
+) -> Result<Value, ActionError> {
     let text = || Value::String(String::from_utf8_lossy(bytes).into_owned());
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -136,11 +213,12 @@ fn parse(bytes: &[u8], is_json: bool, kind: ResponseType) -> Result<Value, Actio
         ResponseType::Auto if is_json => {
             Ok(serde_json::from_slice(bytes).unwrap_or_else(|_| text()))
         }
-        ResponseType::Auto | ResponseType::Text => Ok(text()),
+        ResponseType::Auto | ResponseType::Text | ResponseType::Blob => Ok(text()),
         ResponseType::Json => serde_json::from_slice(bytes).map_err(|error| {
             let message = format!("the answer is not JSON: {error}");
             let error = ActionError::retriable("HTTP_ANSWER_INVALID", message);
-            error.with_details(&json!({ "body": excerpt(bytes) }))
+            let body = excerpt(context, bytes, ERROR_BODY_CHARACTERS);
+            error.with_details(&json!({ "body": body }))
         }),
         ResponseType::Base64 => {
             let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);

@@ -135,7 +135,7 @@ async fn ask(call: &Call<'_>, client: &Oauth2) -> Result<Given, ActionError> {
     let mut error = ActionError::failed("HTTP_TOKEN", message);
     error.retriable = response::is_passing(status);
     error.retry_after_ms = wait.filter(|_| error.retriable);
-    let body = response::excerpt(&body);
+    let body = response::excerpt(call.context, &body, response::ERROR_BODY_CHARACTERS);
     Err(error.with_details(
         &json!({ "method": "POST", "url": url.as_str(), "status": status, "body": body }),
     ))

@@ -235,6 +235,7 @@ mod tests {
             status,
             retry_after_ms: None,
             body: body.to_string().into_bytes(),
+            excerpt: String::new(),
         };
         understand(&answer).expect_err("an error")
     }

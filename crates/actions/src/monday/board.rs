@@ -13,6 +13,9 @@ const PAGE_ITEMS: u64 = 200;
 /// More pages than any board has: Monday's boards hold at most 100,000 items.
 const MOST_PAGES: usize = 1000;
 
+/// What the items of all pages may take; more than an output may have.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+
 const ITEM: &str = "cursor items { id name created_at group { id title } column_values { id text \
     type ... on MirrorValue { display_value } ... on BoardRelationValue { display_value } \
     ... on DependencyValue { display_value } } }";
@@ -111,10 +114,8 @@ impl Board {
     ) -> Result<Vec<Item>, ActionError> {
         let mut found: Vec<Item> = self.items.into_iter().filter(&wanted).collect();
         let mut cursor = self.cursor;
-        for _ in 0..MOST_PAGES {
-            let Some(at) = cursor.filter(|at| !at.is_empty() && found.len() < enough) else {
-                break;
-            };
+        let (mut pages, mut bytes) = (0, 0);
+        while let Some(at) = cursor.filter(|at| !at.is_empty() && found.len() < enough) {
             let query = format!(
                 "query ($limit: Int!, $cursor: String!) {{ \
                  next_items_page(limit: $limit, cursor: $cursor) {{ {ITEM} }} }}"
@@ -122,7 +123,24 @@ impl Board {
             let variables = json!({ "limit": PAGE_ITEMS, "cursor": at });
             let (data, answer) = api.ask(&query, variables).await?;
             let page = page(data.get("next_items_page"), &answer)?;
+            let (before, all) = (found.len(), page.items.len());
             found.extend(page.items.into_iter().filter(&wanted));
+            // The share of the answer that is kept: all pages together must fit into memory.
+            bytes += answer.body.len() * (found.len() - before) / all.max(1);
+            pages += 1;
+            if bytes > MOST_BYTES || pages >= MOST_PAGES {
+                let message = format!(
+                    "the items have more than {MOST_BYTES} bytes or {MOST_PAGES} pages; filter \
+                     them, or give 'limit'"
+                );
+                let reason = Reason::permanent("MONDAY_TOO_LARGE", &message);
+                return Err(answer.error("Monday", reason));
+            }
+            if page.cursor.as_ref() == Some(&at) {
+                let message = "a page of items leads to itself";
+                let reason = Reason::passing("MONDAY_ANSWER_INVALID", message);
+                return Err(answer.error("Monday", reason));
+            }
             cursor = page.cursor;
         }
         found.truncate(enough);

@@ -24,7 +24,12 @@ pub(super) fn column_value(column: &Column, value: &Value) -> Value {
         "email" => json!({ "email": text(value), "text": text(value) }),
         "link" => json!({ "url": text(value), "text": text(value) }),
         "people" | "multiple-person" => {
-            let person = |id: String| json!({ "id": id, "kind": "person" });
+            // Monday documents the id as a number.
+            let id = |text: String| {
+                text.parse::<u64>()
+                    .map_or_else(|_| json!(text), |id| json!(id))
+            };
+            let person = |text: String| json!({ "id": id(text), "kind": "person" });
             let people: Vec<Value> = texts(value).into_iter().map(person).collect();
             json!({ "personsAndTeams": people })
         }
@@ -80,7 +85,13 @@ mod tests {
             (
                 "people",
                 json!(7),
-                json!({ "personsAndTeams": [{ "id": "7", "kind": "person" }] }),
+                json!({ "personsAndTeams": [{ "id": 7, "kind": "person" }] }),
+            ),
+            (
+                "people",
+                json!(["7", "x"]),
+                json!({ "personsAndTeams": [{ "id": 7, "kind": "person" },
+                                            { "id": "x", "kind": "person" }] }),
             ),
             ("checkbox", json!(true), json!({ "checked": "true" })),
             ("anything", json!({ "own": 1 }), json!({ "own": 1 })),

@@ -1,6 +1,5 @@
 //! One node on an engine with the in-memory store, and a server on loopback that answers as
 //! each test says. Each test binary uses a part of it.
-#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +54,7 @@ pub(crate) struct Setup {
 
 /// A node that has run.
 pub(crate) struct Ran {
+    pub(crate) run: windlass_core::RunId,
     pub(crate) node: Value,
     pub(crate) recorded: String,
     pub(crate) resources: Vec<windlass_store::ResourceRow>,
@@ -122,6 +122,7 @@ impl Setup {
             .map(|record| String::from_utf8_lossy(&record.bytes).into_owned())
             .collect();
         Ran {
+            run,
             node: execution["nodes"].clone(),
             recorded,
             resources: windlass_store::Queries::resources(&self.store, run)

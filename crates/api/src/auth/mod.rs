@@ -20,6 +20,7 @@ pub use verify::{JwtOptions, MAX_TOKEN};
 
 use crate::code;
 use crate::error::ApiError;
+use crate::figure::Figure;
 use verify::Verifier;
 
 /// How requests are authenticated. Cloning is cheap.
@@ -79,18 +80,25 @@ impl Auth {
         self.verifier.as_ref()?.keys().trouble().await
     }
 
-    /// What Prometheus collects of the keys.
+    /// What the metrics page shows of the keys.
     #[must_use]
-    pub fn metrics(&self) -> String {
+    pub fn figures(&self) -> Vec<Figure> {
         let Some(verifier) = &self.verifier else {
-            return String::new();
+            return Vec::new();
         };
         let (failures, age) = verifier.keys().figures();
-        let age = age.as_secs();
-        format!(
-            "# TYPE auth_keys_failures_total counter\nauth_keys_failures_total {failures}\n\
-             # TYPE auth_keys_age_seconds gauge\nauth_keys_age_seconds {age}\n"
-        )
+        vec![
+            Figure::counter(
+                "windlass_auth_keys_failures_total",
+                "Times that the keys of tokens could not be read again.",
+                failures,
+            ),
+            Figure::gauge(
+                "windlass_auth_keys_age_seconds",
+                "Time since the keys of tokens were read.",
+                age.as_secs(),
+            ),
+        ]
     }
 
     /// Waits until a valid token becomes invalid.

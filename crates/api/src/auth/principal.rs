@@ -64,13 +64,18 @@ impl Principal {
         }
     }
 
+    /// Whether tokens are off: every caller is the same.
+    pub(crate) fn is_everyone(&self) -> bool {
+        self.everyone
+    }
+
     /// Whether it asks from a terminal of this machine, over the owner's socket.
     pub(crate) fn is_at_terminal(&self) -> bool {
         self.at_terminal
     }
 
     /// The principal of requests to public routes, who may do nothing else.
-    pub(crate) fn nobody() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self {
             subject: "".into(),
             tenant: None,
@@ -83,7 +88,7 @@ impl Principal {
     }
 
     /// Whether it may do nothing.
-    pub(crate) fn is_nobody(&self) -> bool {
+    pub(crate) fn is_anonymous(&self) -> bool {
         !self.everyone && self.subject.is_empty()
     }
 
@@ -154,7 +159,7 @@ impl<S: Sync> FromRequestParts<S> for Principal {
             .extensions
             .get::<Self>()
             .cloned()
-            .unwrap_or_else(Self::nobody))
+            .unwrap_or_else(Self::anonymous))
     }
 }
 
@@ -202,8 +207,8 @@ mod tests {
                 assert_eq!(allowed, held == needed || held == TokenScope::Admin);
             }
         }
-        assert!(Principal::nobody().require(TokenScope::Public).is_ok());
-        assert!(Principal::nobody().require(TokenScope::Read).is_err());
+        assert!(Principal::anonymous().require(TokenScope::Public).is_ok());
+        assert!(Principal::anonymous().require(TokenScope::Read).is_err());
     }
 
     #[test]
@@ -220,6 +225,6 @@ mod tests {
             TenantFilter::Any
         );
         assert_eq!(Principal::local().tenants(), TenantFilter::Any);
-        assert_eq!(Principal::nobody().tenants(), TenantFilter::Only(None));
+        assert_eq!(Principal::anonymous().tenants(), TenantFilter::Only(None));
     }
 }

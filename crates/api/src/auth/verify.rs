@@ -261,10 +261,11 @@ fn reason(kind: &jsonwebtoken::errors::ErrorKind) -> &'static str {
         ErrorKind::InvalidAudience => "the token is for another audience",
         ErrorKind::InvalidSignature => "the token's signature is wrong",
         ErrorKind::MissingRequiredClaim(claim) => match claim.as_str() {
-            "exp" => "the token lacks the claim exp",
+            "exp" => "the token has no claim exp that is a time",
             "iss" => "the token lacks the claim iss",
             _ => "the token lacks the claim aud",
         },
+        ErrorKind::Json(_) => "the token's claims cannot be read: it needs exp as a number",
         _ => "the token cannot be used",
     }
 }

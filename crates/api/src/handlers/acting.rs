@@ -13,12 +13,12 @@ use windlass_core::name::ShortText;
 use windlass_engine::{CommandError, limits, load_latest};
 use windlass_service::command::{CommandRequest, RunCommand};
 use windlass_service::launch::{REQUEST_ID_BYTES, is_request_id};
-use windlass_service::{command, dry_run, frozen};
+use windlass_service::{command, dry_run};
 use windlass_store::RunRow;
 
 use super::executions::RunPath;
 use super::shapes::{ActedShape, Any};
-use super::workflows::prepared;
+use super::workflows::prepared_graph;
 use super::{WORDS_BYTES, definition_bytes, value_bytes};
 use crate::app::{App, Caller};
 use crate::bounds::{NodePath, Reason};
@@ -53,7 +53,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
             "/api/v1/executions/{id}/resume",
             words,
             ACTING,
-            "Lets a paused run go on",
+            "Continues a paused run",
             resume,
         )
         .add(
@@ -101,7 +101,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
             "/api/v1/executions/{id}/import",
             Access::manage().body(definition_bytes()),
             &together(&[ACTING, DEFINING]),
-            "Replaces the graph of a paused run",
+            "Replaces the graph of a paused or failed run",
             import,
         );
 }
@@ -460,10 +460,9 @@ async fn import(
     document: RawDocument<Any>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&target.caller, &target.path.id).await?;
-    // The signature does not cover the edited graph.
-    let text =
-        frozen::definition_for(&document.bytes, &row.workflow).map_err(command::not_importable)?;
-    let preparing = prepared(text.into(), &draining).await;
+    let workflow = Some(row.workflow.clone());
+    let caller = (&app, &target.caller);
+    let preparing = prepared_graph(caller, document.bytes, workflow, &draining).await;
     let definition = preparing.map_err(|error| match error.code() {
         "DEFINITION_INVALID" => error.renamed(crate::failures::IMPORT_INVALID),
         _ => error,

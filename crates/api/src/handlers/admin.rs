@@ -270,9 +270,8 @@ async fn backup(State(app): State<App>, caller: Caller) -> Result<Download, ApiE
     if caller.principal.tenants() != windlass_store::TenantFilter::Any {
         return Err(crate::code::FORBIDDEN.error("a backup is for an admin without a tenant"));
     }
-    let Some(backup) = app.backup().cloned() else {
-        return Err(failures::BACKUP_UNSUPPORTED.error("this server's store makes no backups"));
-    };
+    let backup = app.backup().cloned();
+    let backup = backup.map_err(|why| failures::BACKUP_UNSUPPORTED.error(why))?;
     let failed = |error: std::io::Error| {
         failures::STORE_UNAVAILABLE.error(format!("the copy cannot be written: {error}"))
     };
@@ -292,14 +291,15 @@ async fn rebuild(State(app): State<App>, caller: Caller) -> Result<Accepted<JobS
     if caller.principal.tenants() != windlass_store::TenantFilter::Any {
         return Err(crate::code::FORBIDDEN.error("rebuilding is for an admin without a tenant"));
     }
-    let (store, tenants) = (app.engine().store(), caller.principal.tenants());
+    let (engine, tenants) = (app.engine(), caller.principal.tenants());
+    let store = (engine.store(), engine.shares_store());
     let plan = Written::<()>::Rebuild;
     let job = app.jobs().begin(store, tenants, ("rebuild", false), &plan);
     let job = job.await?;
     let state = job.state();
     app.note(&caller, None, "rebuild", state.id.as_str(), &json!({}))
         .await?;
-    tokio::spawn(rebuilding(app, job));
+    super::resuming::begin(app, job, &plan);
     Ok(Accepted {
         location: format!("/api/v1/bulk/{}", state.id),
         body: state,
@@ -316,7 +316,7 @@ pub(super) async fn rebuilding(app: App, job: BulkJob) {
         catalogue::rebuild(&**engine.store(), engine.plans(), progress)
     });
     let rebuilt = rebuilding.await;
-    if app.engine().is_stopping() {
+    if app.engine().is_stopping() || job.is_given_up() {
         return;
     }
     let failed = |run: String, code: &str, message: String| {

@@ -14,10 +14,11 @@ use windlass_core::name::ShortText;
 use windlass_core::{Millis, RunId};
 use windlass_engine::load_latest;
 use windlass_service::command::{CommandRequest, RunCommand};
+use windlass_service::run_list::{self, RunSelection};
 use windlass_service::{Failure, command, dry_run};
-use windlass_store::RunFilter;
+use windlass_store::{RunFilter, RunPage};
 
-use super::executions::{ListQuery, filter};
+use super::executions::{ListQuery, selection};
 use super::resuming::Written;
 use super::shapes::Any;
 use super::value_bytes;
@@ -27,7 +28,7 @@ use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
 use crate::extract::{Json, Path};
 use crate::failures;
-use crate::jobs::{BulkJob, JobFailure, JobState};
+use crate::jobs::{self, BulkJob, JobFailure, JobState};
 use crate::route::{Access, Routes};
 
 /// How many runs a job looks at together.
@@ -55,7 +56,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
         .add(
             Method::GET,
             "/api/v1/bulk/{id}",
-            Access::read(),
+            Access::execute(),
             &[failures::JOB_NOT_FOUND],
             "Says how far a job is",
             state,
@@ -173,10 +174,25 @@ pub(super) struct Plan {
     labels: BTreeMap<Box<str>, Box<str>>,
     parent: Option<RunId>,
     since: Option<i64>,
+    #[serde(default)]
+    origin: Option<RunId>,
+    #[serde(default)]
+    error: Option<Box<str>>,
+    #[serde(default)]
+    waiting: bool,
+    #[serde(default)]
+    dead: Option<bool>,
+    #[serde(default)]
+    roots: bool,
+    #[serde(default)]
+    unforked: bool,
+    #[serde(default)]
+    orphaned: bool,
 }
 
 impl Plan {
-    fn new(request: &CommandRequest, filter: &RunFilter, dry_run: bool) -> Self {
+    fn new(request: &CommandRequest, selection: &RunSelection, dry_run: bool) -> Self {
+        let filter = &selection.filter;
         Self {
             command: request.command.clone(),
             body: request.body.to_string(),
@@ -188,20 +204,37 @@ impl Plan {
             labels: filter.labels.clone(),
             parent: filter.parent,
             since: filter.since.map(|since| since.0),
+            origin: filter.origin,
+            error: filter.error.clone(),
+            waiting: filter.waiting,
+            dead: filter.dead,
+            roots: filter.roots,
+            unforked: filter.unforked,
+            orphaned: selection.orphaned,
         }
     }
 
-    fn filter(&self, job: &BulkJob) -> RunFilter {
+    fn selection(&self, job: &BulkJob) -> RunSelection {
         let statuses = self.statuses.iter();
-        RunFilter {
+        let filter = RunFilter {
             tenant: job.tenants(),
             workflow: self.workflow.clone(),
             statuses: statuses.filter_map(|name| name.parse().ok()).collect(),
             labels: self.labels.clone(),
             parent: self.parent,
+            origin: self.origin,
+            error: self.error.clone(),
+            waiting: self.waiting,
+            dead: self.dead,
+            roots: self.roots,
+            unforked: self.unforked,
             since: self.since.map(Millis),
             before: job.at(),
             limit: PAGE,
+        };
+        RunSelection {
+            filter,
+            orphaned: self.orphaned,
         }
     }
 }
@@ -222,16 +255,17 @@ async fn begin(
     let reason = body.reason.clone().map(String::from);
     let request = command.by(actor(caller.by(), reason)).with(value);
     let query = body.filter.clone();
-    let mut filter = app
-        .read(&caller, move |queries| filter(queries, &query))
+    let mut selection = app
+        .read(&caller, move |queries| selection(queries, &query))
         .await?;
-    if filter.statuses.is_empty() {
-        filter.statuses = request.command.statuses();
+    if selection.filter.statuses.is_empty() {
+        selection.filter.statuses = request.command.statuses();
     }
-    let plan = Plan::new(&request, &filter, body.dry_run);
+    let plan = Plan::new(&request, &selection, body.dry_run);
     let what = (request.command.name(), body.dry_run);
-    let (store, tenants) = (app.engine().store(), caller.principal.tenants());
+    let (engine, tenants) = (app.engine(), caller.principal.tenants());
     let written = Written::Bulk(&plan);
+    let store = (engine.store(), engine.shares_store());
     let job = app.jobs().begin(store, tenants, what, &written).await?;
     let state = job.state();
     let reason = &request.actor.reason;
@@ -239,7 +273,7 @@ async fn begin(
     let tenant = caller.principal.tenant.clone();
     app.note(&caller, tenant, "bulk", state.id.as_str(), &detail)
         .await?;
-    tokio::spawn(work(app, plan, job));
+    super::resuming::begin(app, job, &written);
     Ok(Accepted {
         location: format!("/api/v1/bulk/{}", state.id),
         body: state,
@@ -250,7 +284,7 @@ async fn begin(
 /// meanwhile is newer than the first page. When the engine stops, the rest is left for the next
 /// server process.
 pub(super) async fn work(app: App, plan: Plan, job: BulkJob) {
-    let mut filter = plan.filter(&job);
+    let mut selection = plan.selection(&job);
     let request: CommandRequest = plan.command.by(actor(plan.by, plan.reason));
     let request = request.with(plan.body);
     // Those that were in hand when a server ended come first.
@@ -258,7 +292,7 @@ pub(super) async fn work(app: App, plan: Plan, job: BulkJob) {
     loop {
         for run in runs {
             let done = one(&app, &job, request.clone(), run, plan.dry_run).await;
-            if app.engine().is_stopping() {
+            if app.engine().is_stopping() || job.is_given_up() {
                 return;
             }
             let failure = done.err().map(|failure| JobFailure {
@@ -270,9 +304,10 @@ pub(super) async fn work(app: App, plan: Plan, job: BulkJob) {
                 return;
             }
         }
-        filter.before = job.at();
-        let Ok(page) = app.engine().store().runs(&filter).await else {
-            if !app.engine().is_stopping() {
+        selection.filter.before = job.at();
+        let Ok(page) = page(&app, &job, selection.clone()).await else {
+            // Among several processes a later look continues it.
+            if !app.engine().is_stopping() && !job.is_shared() {
                 job.failed(JobFailure {
                     execution_id: String::new(),
                     code: "STORE_UNAVAILABLE".to_owned(),
@@ -292,6 +327,16 @@ pub(super) async fn work(app: App, plan: Plan, job: BulkJob) {
     }
 }
 
+/// The next runs of a job.
+async fn page(app: &App, job: &BulkJob, selection: RunSelection) -> Result<RunPage, Failure> {
+    let queries = app.queries_as(job.tenants());
+    let looking = tokio::task::spawn_blocking(move || run_list::page(&queries, &selection));
+    match looking.await {
+        Ok(page) => page,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
 async fn one(
     app: &App,
     job: &BulkJob,
@@ -300,7 +345,7 @@ async fn one(
     is_dry: bool,
 ) -> Result<(), Failure> {
     if !is_dry {
-        // A job that goes on after a crash repeats nothing.
+        // A job that continues after a crash repeats nothing.
         let request = request.keyed(Some(format!("bulk/{}/{run}", job.state().id)));
         return command::execute(app.engine(), run, &request)
             .await
@@ -329,7 +374,14 @@ async fn state(
     caller: Caller,
     Path(path): Path<JobPath>,
 ) -> Result<Json<JobState>, ApiError> {
-    let found = app.jobs().find(&caller.principal.tenants(), &path.id);
+    let (engine, tenants) = (app.engine(), caller.principal.tenants());
+    let found = match engine.shares_store() {
+        true => {
+            let stored = jobs::stored(engine.store(), &tenants, &path.id).await;
+            stored.map_err(Failure::from)?
+        }
+        false => app.jobs().find(&tenants, &path.id),
+    };
     let missing = || failures::JOB_NOT_FOUND.error(format!("there is no job '{}'", path.id));
     found.map(Json).ok_or_else(missing)
 }

@@ -14,6 +14,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::view::{self, AttemptFilter, Nodes};
 use windlass_service::moment::{now, since};
 use windlass_service::run_item::RunDetails;
+use windlass_service::run_list::{self, RunSelection};
 use windlass_service::wait_state::has_instance;
 use windlass_service::why::no_such_node;
 use windlass_service::{Failure, FailureKind, RunQueries};
@@ -77,6 +78,21 @@ pub(super) struct ListQuery {
     from: Option<String>,
     /// Started by this run.
     parent: Option<String>,
+    /// Forked from this run.
+    origin: Option<String>,
+    /// Failed with this code, or with a root cause of this code.
+    error: Option<String>,
+    /// Those that wait for a time or a signal alone.
+    waiting: bool,
+    /// Those that are dead letters.
+    dead: bool,
+    /// Those that have begun and that no process executes.
+    orphaned: bool,
+    /// Without those that were forked.
+    unresolved: bool,
+    /// Whether child runs are listed beside those that a person or a program started; they are by
+    /// default.
+    children: Option<bool>,
     /// Runs whose id begins with this prefix; may be repeated. Other conditions are ignored.
     prefix: Vec<String>,
     /// The `next` of the previous page: continues after it.
@@ -111,8 +127,8 @@ async fn list(
         .read(&caller, move |queries| match query.prefix.as_slice() {
             prefixes @ [_, ..] => with_prefixes(queries, prefixes),
             [] => {
-                let page = queries.store.runs(&filter(queries, &query)?).wait()?;
-                let items = page.rows.iter().map(RunDetails::from).collect();
+                let page = run_list::page(queries, &selection(queries, &query)?)?;
+                let items = run_list::details(queries, &page.rows)?;
                 let next = page.next.map(|next| encode(next.as_bytes()));
                 Ok(Page { items, next })
             }
@@ -160,8 +176,19 @@ fn last_with_prefix(digits: &str) -> Option<RunId> {
     is_id.then(|| RunId::from_bytes(number.to_be_bytes()))
 }
 
-/// The filter that a query means.
-pub(super) fn filter(queries: &RunQueries, query: &ListQuery) -> Result<RunFilter, Failure> {
+/// A run that a filter names by its whole id, if the caller may see it.
+fn named(queries: &RunQueries, text: &str) -> Result<RunId, Failure> {
+    let run: RunId = text.parse().map_err(|_| {
+        Failure::new(
+            FailureKind::RunNotFound,
+            format!("there is no run '{text}'"),
+        )
+    })?;
+    Ok(queries.row(run)?.run)
+}
+
+/// The runs that a query means.
+pub(super) fn selection(queries: &RunQueries, query: &ListQuery) -> Result<RunSelection, Failure> {
     let statuses = query.status.iter().flat_map(|text| text.split(','));
     let statuses = statuses
         .map(|text| {
@@ -174,41 +201,39 @@ pub(super) fn filter(queries: &RunQueries, query: &ListQuery) -> Result<RunFilte
             })
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let parent = match &query.parent {
-        Some(text) => {
-            let run: RunId = text.parse().map_err(|_| {
-                Failure::new(
-                    FailureKind::RunNotFound,
-                    format!("there is no run '{text}'"),
-                )
-            })?;
-            Some(queries.row(run)?.run)
-        }
-        None => None,
-    };
+    let run = |text: &Option<String>| text.as_deref().map(|text| named(queries, text));
     let from = query.from.as_deref().map(|text| since(text, now()));
     let before = match (&query.cursor, &query.before) {
         (Some(text), _) => Some(cursor(text)?),
         (None, Some(text)) => Some(text.parse().map_err(|_| foreign())?),
         (None, None) => None,
     };
-    Ok(RunFilter {
+    let filter = RunFilter {
         tenant: queries.tenants.clone(),
         workflow: query.workflow.as_deref().map(Into::into),
         statuses,
         labels: labels(&query.label)?,
-        parent,
+        parent: run(&query.parent).transpose()?,
+        origin: run(&query.origin).transpose()?,
+        error: query.error.as_deref().map(Into::into),
+        waiting: query.waiting,
+        dead: query.dead.then_some(true),
+        roots: query.children == Some(false),
+        unforked: query.unresolved,
         since: from.transpose()?,
         before,
         limit: query.limit.map_or(50, Between::get),
+    };
+    Ok(RunSelection {
+        filter,
+        orphaned: query.orphaned,
     })
 }
 
 /// The filter of an address of the page, which may say more than which runs are meant.
 pub(crate) fn page_filter(queries: &RunQueries, query: &str) -> Result<RunFilter, Failure> {
-    const KNOWN: [&str; 5] = ["workflow", "status", "label", "from", "cursor"];
     let pairs = form_urlencoded::parse(query.as_bytes());
-    let pairs = pairs.filter(|(name, value)| KNOWN.contains(&&**name) && !value.is_empty());
+    let pairs = pairs.filter(|(_, value)| !value.is_empty());
     let mut chosen = ListQuery::default();
     for (name, value) in pairs {
         let value = value.into_owned();
@@ -217,10 +242,21 @@ pub(crate) fn page_filter(queries: &RunQueries, query: &str) -> Result<RunFilter
             "status" => chosen.status.push(value),
             "label" => chosen.label.push(value),
             "from" => chosen.from = Some(value),
-            _ => chosen.cursor = Some(value),
+            "parent" => chosen.parent = Some(value),
+            "error" => chosen.error = Some(value),
+            "cursor" => chosen.cursor = Some(value),
+            "only" => match &*value {
+                "waiting" => chosen.waiting = true,
+                "dead" => chosen.dead = true,
+                "unresolved" => chosen.unresolved = true,
+                _ => {}
+            },
+            _ => {}
         }
     }
-    filter(queries, &chosen)
+    let mut selection = selection(queries, &chosen)?;
+    selection.fold_children();
+    Ok(selection.filter)
 }
 
 /// `key=value` pairs.
@@ -262,8 +298,8 @@ struct ShowQuery {
     at: Option<NonZeroU64>,
     /// `actions`, `resources` and `events`, separated by commas.
     include: Option<String>,
-    /// Node instances by their paths, repeated or separated by commas; `all` is every one.
-    /// Without it, those inside loops are listed where there are few.
+    /// Node instances by their paths, repeated or separated by commas; `all` is every one,
+    /// `none` leaves them out. Without it, those inside loops are listed where there are few.
     #[serde(default)]
     nodes: Vec<String>,
 }
@@ -274,7 +310,7 @@ async fn show(
     Path(path): Path<RunPath>,
     Query(query): Query<ShowQuery>,
 ) -> Result<RawJson<ExecutionShape>, ApiError> {
-    let run = app.run(&caller, &path.id).await?.run;
+    let run = app.find(&caller, &path.id).await?.run;
     let body = app
         .write(&caller, move |queries, out| {
             whole(queries, run, &query, out)
@@ -311,6 +347,9 @@ fn whole(
         None => nodes(queries, run, &query.nodes)?,
         Some(_) => nodes_then(&query.nodes),
     };
+    if let (None, Some(engine)) = (query.at, &queries.engine) {
+        options.at_work = engine.at_work(run);
+    }
     view::write(&*queries.store, &queries.plans, run, &options, out)?;
     Ok(())
 }
@@ -322,10 +361,16 @@ fn nodes(queries: &RunQueries, run: RunId, names: &[String]) -> Result<Nodes, Fa
         return Ok(chosen);
     };
     let loaded = windlass_engine::load_latest(&*queries.store, &queries.plans, run)?;
-    match paths.iter().find(|path| !has_instance(&loaded.run, path)) {
-        Some(missing) => Err(no_such_node(missing)),
-        None => Ok(chosen),
-    }
+    let path = |name: &str| {
+        let path = loaded.run.plan().named_path(name)?;
+        match has_instance(&loaded.run, &path) {
+            true => Ok(path.into()),
+            false => Err(no_such_node(name)),
+        }
+    };
+    let paths = paths.iter().map(|name| path(name));
+    let paths = paths.collect::<Result<_, _>>()?;
+    Ok(Nodes::Only(paths))
 }
 
 /// The instances that are named, as far as they exist in the state that is shown.
@@ -339,6 +384,8 @@ fn nodes_then(names: &[String]) -> Nodes {
         Nodes::Few
     } else if names.contains("all") {
         Nodes::All
+    } else if names.contains("none") {
+        Nodes::None
     } else {
         Nodes::Only(names)
     }

@@ -12,7 +12,7 @@ use windlass_core::{Digest, RunId};
 use windlass_engine::names::is_request_id;
 use windlass_engine::{StartError, StartRequest, Started, canonical, load_latest};
 use windlass_service::moment::now;
-use windlass_service::{Failure, listing, secrets};
+use windlass_service::{Failure, catalogue, listing, secrets};
 use windlass_store::{Hook, Wait as _};
 
 use super::executions::{decode, encode, foreign};
@@ -27,7 +27,7 @@ use crate::error::ApiError;
 use crate::extract::{IdempotencyKey, Json, Path, Query, RawDocument};
 use crate::failures::{
     CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, SECRET_KEY_UNUSABLE,
-    STARTING, STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
+    STARTING, STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, WORKFLOW_NOT_FOUND, together,
 };
 use crate::route::{Access, Rate, Routes, TokenScope};
 
@@ -50,7 +50,15 @@ pub(super) fn add(routes: &mut Routes<App>) {
             Method::POST,
             list,
             Access::manage().body(WORDS_BYTES),
-            &together(&[&[HOOK_INVALID, TOO_MANY_HOOKS, SECRET_KEY_UNUSABLE], &store]),
+            &together(&[
+                &[
+                    HOOK_INVALID,
+                    WORKFLOW_NOT_FOUND,
+                    TOO_MANY_HOOKS,
+                    SECRET_KEY_UNUSABLE,
+                ],
+                &store,
+            ]),
             "Makes a hook, or replaces the one of that id; its secret is told only here",
             put_hook,
         )
@@ -164,6 +172,7 @@ async fn put_hook(
     let tenant = caller.principal.tenant.clone();
     let what = (&*body.id, &*body.workflow_id);
     let (store, keys) = (app.engine().store(), app.secrets());
+    catalogue::must_have(&**store, tenant.as_deref(), &body.workflow_id).await?;
     let made = secrets::make_hook(&**store, keys, tenant.clone(), what, now()).await?;
     let mut answer = item(&made.hook);
     let detail = json!({ "workflowId": body.workflow_id });

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -12,14 +13,15 @@ use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::{Digest, RunId};
-use windlass_engine::history::for_each_event;
-use windlass_engine::view::{self, AttemptFilter, Nodes};
+use windlass_core::Digest;
+use windlass_engine::history::{PublicEvent, for_each_event};
 use windlass_engine::{RunEventStream, StreamItem};
 use windlass_graph::{Format, RenderOptions, render};
-use windlass_service::members::Members;
-use windlass_service::{Failure, FailureKind, RunQueries, drawing, export, verifying, why};
-use windlass_store::Wait as _;
+use windlass_service::node_view::node_json;
+use windlass_service::{
+    Failure, FailureKind, RunQueries, drawing, export, listing, run_list, verifying, why,
+};
+use windlass_store::{RunRow, Wait as _};
 
 use super::executions::{RunPath, decode, encode, foreign};
 use super::shapes::{
@@ -136,7 +138,7 @@ async fn graph(
     Path(path): Path<RunPath>,
     Query(query): Query<GraphQuery>,
 ) -> Result<Either<RawJson<GraphShape>, Drawing>, ApiError> {
-    let run = app.run(&caller, &path.id).await?.run;
+    let run = app.find(&caller, &path.id).await?.run;
     let (format, media) = match query.format {
         None | Some(FormatName::Json) => (None, ""),
         Some(FormatName::Mermaid) => (Some(Format::Mermaid), "text/plain; charset=utf-8"),
@@ -145,6 +147,7 @@ async fn graph(
         Some(FormatName::Ascii) => (Some(Format::Ascii), "text/plain; charset=utf-8"),
     };
     let options = RenderOptions {
+        expand: query.expand,
         width: query.width.map_or(80, Between::get),
         color: false,
     };
@@ -177,7 +180,7 @@ async fn why_of(
     Path(path): Path<RunPath>,
     Query(query): Query<WhyQuery>,
 ) -> Result<RawJson<WhyShape>, ApiError> {
-    let run = app.run(&caller, &path.id).await?.run;
+    let run = app.find(&caller, &path.id).await?.run;
     let answer = app
         .read(&caller, move |queries| {
             Ok(why::why(queries, run, query.node.as_deref())?.json())
@@ -191,7 +194,7 @@ async fn export_of(
     caller: Caller,
     Path(path): Path<RunPath>,
 ) -> Result<RawJson<ExportShape>, ApiError> {
-    let run = app.run(&caller, &path.id).await?.run;
+    let run = app.find(&caller, &path.id).await?.run;
     let text = app
         .read(&caller, move |queries| {
             let mut text = Vec::new();
@@ -208,7 +211,7 @@ async fn verify(
     caller: Caller,
     Path(path): Path<RunPath>,
 ) -> Result<RawJson<VerifiedShape>, ApiError> {
-    let run = app.run(&caller, &path.id).await?.run;
+    let run = app.find(&caller, &path.id).await?.run;
     let answer = app
         .read(&caller, move |queries| {
             Ok(verifying::check(queries, run)?.json(run))
@@ -222,7 +225,7 @@ async fn verify(
 struct NodePath {
     /// The run's id.
     id: String,
-    /// The node instance, such as `charge-all[17]/charge`.
+    /// The node instance, such as `charge-all[17]/charge`; or a name or id that only one has.
     path: String,
 }
 
@@ -231,50 +234,11 @@ async fn node(
     caller: Caller,
     Path(path): Path<NodePath>,
 ) -> Result<RawJson<NodeShape>, ApiError> {
-    let run = app.run(&caller, &path.id).await?.run;
+    let run = app.find(&caller, &path.id).await?.run;
     let answer = app
-        .read(&caller, move |queries| one(queries, run, &path.path))
+        .read(&caller, move |queries| node_json(queries, run, &path.path))
         .await?;
     Ok(RawJson::new(answer))
-}
-
-/// One node of the execution's own JSON, with its attempts.
-fn one(queries: &RunQueries, run: RunId, path: &str) -> Result<String, Failure> {
-    let loaded = windlass_engine::load_latest(&*queries.store, &queries.plans, run)?;
-    if !windlass_service::wait_state::has_instance(&loaded.run, path) {
-        return Err(why::no_such_node(path));
-    }
-    let options = view::Options {
-        actions: AttemptFilter::Of(path.into()),
-        nodes: Nodes::Only([path.into()].into()),
-        ..view::Options::default()
-    };
-    let mut text = Vec::new();
-    view::write(&*queries.store, &queries.plans, run, &options, &mut text)?;
-    let node =
-        picked(&text, run, path).map_err(|error| Failure::new(FailureKind::OutputFailed, error))?;
-    node.ok_or_else(|| why::no_such_node(path))
-}
-
-/// The parts that are asked for, as they are written.
-fn picked(text: &[u8], run: RunId, path: &str) -> serde_json::Result<Option<String>> {
-    #[derive(Deserialize)]
-    struct Whole {
-        nodes: Members,
-        actions: Vec<Members>,
-    }
-    let Whole { nodes, actions } = serde_json::from_slice(text)?;
-    let Some(node) = nodes.get(path) else {
-        return Ok(None);
-    };
-    let mut node: Members = serde_json::from_str(node.get())?;
-    let quoted = json!(path).to_string();
-    let own = |attempt: &&Members| attempt.get("node").is_some_and(|node| node.get() == quoted);
-    let attempts: Vec<&Members> = actions.iter().filter(own).collect();
-    node.set("executionId", &run.to_string())?;
-    node.set("node", path)?;
-    node.set("actions", &attempts)?;
-    serde_json::to_string(&node).map(Some)
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -296,7 +260,7 @@ async fn events(
     last: LastEventId,
     headers: HeaderMap,
 ) -> Result<Either<RawJson<Page<EventShape>>, EventStream<EventShape>>, ApiError> {
-    let run = app.run(&caller, &path.id).await?.run;
+    let run = app.find(&caller, &path.id).await?.run;
     let after = match (&query.cursor, query.after) {
         (Some(text), _) => position(text)?,
         (None, after) => after.unwrap_or(0),
@@ -312,8 +276,14 @@ async fn events(
         return Ok(Either::Right(EventStream::new(follow(event_stream))));
     }
     let limit = query.limit.map_or(1000, Between::get);
+    let kept = app.clone();
     let page = app
         .read(&caller, move |queries| {
+            if let Some(mut items) = kept.progress().events_after(queries, run, after)? {
+                let more = items.len() > limit;
+                items.truncate(limit);
+                return Ok(page_of(&items, more));
+            }
             let (mut items, mut more) = (Vec::new(), false);
             for_each_event(&*queries.store, &queries.plans, run, |event| {
                 if event.position <= after {
@@ -323,15 +293,20 @@ async fn events(
                     more = true;
                     return ControlFlow::Break(());
                 }
-                items.push(event);
+                items.push(Arc::new(event));
                 ControlFlow::Continue(())
             })?;
-            let next = items.last().filter(|_| more);
-            let next = next.map(|event| encode(&event.position.to_be_bytes()));
-            Ok(json!({ "items": items, "next": next }))
+            Ok(page_of(&items, more))
         })
         .await?;
     Ok(Either::Left(RawJson::new(page.to_string())))
+}
+
+fn page_of(items: &[Arc<PublicEvent>], more: bool) -> Value {
+    let next = items.last().filter(|_| more);
+    let next = next.map(|event| encode(&event.position.to_be_bytes()));
+    let items: Vec<&PublicEvent> = items.iter().map(AsRef::as_ref).collect();
+    json!({ "items": items, "next": next })
 }
 
 fn position(cursor: &str) -> Result<u64, Failure> {
@@ -370,6 +345,10 @@ fn follow(event_stream: RunEventStream) -> impl Stream<Item = ServerSentEvent> +
 struct LogQuery {
     /// Records from this one on; the first is 1.
     from: Option<NonZeroU64>,
+    /// `definitions` adds those that the run's graph comes from, the run's line as lists have it,
+    /// the shortest name of the run, and what workers have now, so that one request is enough to
+    /// show it.
+    include: Option<String>,
 }
 
 async fn log(
@@ -378,8 +357,16 @@ async fn log(
     Path(path): Path<RunPath>,
     Query(query): Query<LogQuery>,
 ) -> Result<RawJson<LogShape>, ApiError> {
-    let row = app.run(&caller, &path.id).await?;
+    let row = app.find(&caller, &path.id).await?;
     let from = query.from.map_or(1, NonZeroU64::get);
+    let with_definitions = match query.include.as_deref() {
+        None => false,
+        Some("definitions") => true,
+        Some(other) => {
+            let message = format!("include={other}: it is definitions");
+            return Err(failures::USAGE.error(message));
+        }
+    };
     let answer = app
         .read(&caller, move |queries| {
             let head = queries.store.head(row.run).wait()?;
@@ -393,29 +380,63 @@ async fn log(
                         "sequence": record.sequence,
                         "writer": format!("{:016x}", record.writer.0),
                         "appendId": record.append_id,
-                        "chain": hex(&record.chain),
+                        "chain": hex::encode(record.chain),
                         "bytes": STANDARD.encode(&record.bytes),
                     })
                 })
                 .collect();
-            Ok(json!({
+            let mut answer = json!({
                 "executionId": row.run.to_string(),
                 "head": {
                     "sequence": head.sequence,
                     "appendId": head.append_id,
-                    "chain": hex(&head.chain),
+                    "chain": hex::encode(head.chain),
                 },
                 "row": windlass_service::run_item::RunDetails::from(&row),
                 "records": items,
                 "next": next,
-            }))
+            });
+            if with_definitions {
+                answer["row"] =
+                    json!(run_list::details(queries, std::slice::from_ref(&row))?.pop());
+                answer["shortId"] = queries.short_id(row.run)?.into();
+                answer["definitions"] = definitions(queries, &row)?;
+                let at_work = queries
+                    .engine
+                    .as_ref()
+                    .map(|engine| engine.at_work(row.run));
+                let at_work = at_work.unwrap_or_default();
+                let at_work = at_work.attempts();
+                answer["atWork"] = at_work
+                    .map(|(node, attempt, since)| json!([node, attempt, since.0]))
+                    .collect();
+            }
+            Ok(answer)
         })
         .await?;
     Ok(RawJson::new(answer.to_string()))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// The definitions that a run's graph comes from: that of its first version, and of its present one.
+fn definitions(queries: &RunQueries, row: &RunRow) -> Result<Value, Failure> {
+    let loaded = windlass_engine::load_latest(&*queries.store, &queries.plans, row.run)?;
+    let first = loaded.run.queued().version;
+    let mut versions = vec![first, loaded.run.version()];
+    versions.dedup();
+    let mut found = Vec::new();
+    for version in versions.into_iter().filter(|version| *version > 0) {
+        let tenant = row.tenant.as_deref();
+        let stored = queries
+            .store
+            .definition(tenant, &row.workflow, Some(version))
+            .wait()?;
+        found.extend(stored.map(|stored| {
+            let mut item = listing::version_item(&stored);
+            item["text"] = String::from_utf8_lossy(&stored.text).into();
+            item
+        }));
+    }
+    Ok(Value::Array(found))
 }
 
 /// A value in the path.
@@ -432,7 +453,7 @@ async fn value(
     caller: Caller,
     Path(path): Path<ValuePath>,
 ) -> Result<RawJson<Any>, ApiError> {
-    let run = app.run(&caller, &path.id).await?.run;
+    let run = app.find(&caller, &path.id).await?.run;
     let missing = || {
         let message = format!("the run refers to no value {}", path.digest);
         failures::VALUE_NOT_FOUND.error(message)

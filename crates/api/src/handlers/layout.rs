@@ -8,7 +8,7 @@ use axum::extract::State;
 use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_engine::view::Progress;
+use windlass_engine::view::{AtWork, Progress};
 use windlass_graph::PackOptions;
 use windlass_service::layout::{self, Drawable};
 use windlass_service::{Failure, FailureKind, statuses};
@@ -174,13 +174,17 @@ async fn statuses_of(
     let text = app
         .read(&caller, move |queries| {
             let known = match query.at {
-                None => runs
-                    .progress()
-                    .read(queries, run, |progress| Ok(statuses::of(progress)))?,
+                None => {
+                    let engine = queries.engine.as_ref();
+                    let at_work = engine.map(|engine| engine.at_work(run)).unwrap_or_default();
+                    runs.progress().read(queries, run, |progress| {
+                        Ok(statuses::of(progress, &at_work))
+                    })?
+                }
                 Some(at) => {
                     let mut progress = Progress::new(run);
                     progress.read(&*queries.store, &queries.plans, Some(at))?;
-                    statuses::of(&progress)
+                    statuses::of(&progress, &AtWork::default())
                 }
             };
             let mut statuses = known.ok_or_else(|| {

@@ -3,16 +3,20 @@
 mod acting;
 mod actions;
 mod admin;
+mod blobs;
 mod bulk;
+mod cluster;
 mod executions;
 mod hooks;
 mod inspect;
 mod layout;
+mod pools;
 mod resuming;
 mod schedules;
 mod secrets;
 mod shapes;
 mod signature;
+mod simulate;
 mod starting;
 mod statistics;
 mod workers;
@@ -54,19 +58,23 @@ pub fn largest_body(limits: &windlass_engine::Limits) -> u64 {
 pub fn routes(gate: RequestGate, probing: Access) -> Routes<App> {
     let mut routes = Routes::new(gate);
     workflows::add(&mut routes);
+    simulate::add(&mut routes);
     starting::add(&mut routes);
     executions::add(&mut routes);
     inspect::add(&mut routes);
+    blobs::add(&mut routes);
     layout::add(&mut routes);
     statistics::add(&mut routes);
     acting::add(&mut routes);
     bulk::add(&mut routes);
+    pools::add(&mut routes);
     schedules::add(&mut routes);
     hooks::add(&mut routes);
     admin::add(&mut routes);
     secrets::add(&mut routes);
     actions::add(&mut routes);
     workers::add(&mut routes);
+    cluster::add(&mut routes);
     health::add(&mut routes, probing);
     crate::page::add(&mut routes);
     routes

@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use windlass_core::name::ShortText;
-use windlass_engine::next_times;
+use windlass_engine::{ScheduleError, check_schedule, next_times};
 use windlass_service::members::Members;
-use windlass_service::{Failure, FailureKind, schedules};
+use windlass_service::moment::now;
+use windlass_service::{Failure, FailureKind, catalogue, schedules};
 use windlass_store::{Schedule, Wait as _};
 
 use super::WORDS_BYTES;
@@ -24,7 +25,7 @@ use crate::error::ApiError;
 use crate::extract::{Json, Path, Query};
 use crate::failures::{
     CURSOR_INVALID, SCHEDULE_INVALID, SCHEDULE_NOT_FOUND, STORE_TIMEOUT, STORE_UNAVAILABLE,
-    TOO_MANY_SCHEDULES,
+    TOO_MANY_SCHEDULES, WORKFLOW_NOT_FOUND,
 };
 use crate::route::{Access, Routes};
 
@@ -32,6 +33,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
     let (list, one) = ("/api/v1/schedules", "/api/v1/schedules/{id}");
     let looking = &[SCHEDULE_NOT_FOUND, STORE_UNAVAILABLE, STORE_TIMEOUT];
     let changing = &[
+        WORKFLOW_NOT_FOUND,
         SCHEDULE_NOT_FOUND,
         SCHEDULE_INVALID,
         TOO_MANY_SCHEDULES,
@@ -248,6 +250,12 @@ async fn put_schedule(
     Json(body): Json<ScheduleBody>,
 ) -> Result<RawJson<ScheduleShape>, ApiError> {
     let schedule = body.schedule(&caller)?;
+    let (store, tenant) = (app.engine().store(), schedule.tenant.as_deref());
+    // A schedule that cannot be used says so first.
+    check_schedule(schedule.clone(), now())
+        .map_err(ScheduleError::Invalid)
+        .map_err(Failure::from)?;
+    catalogue::must_have(&**store, tenant, &schedule.workflow).await?;
     keep(&app, &caller, schedule, "schedules.put").await
 }
 

@@ -176,6 +176,20 @@ shapes! {
         /// Its name.
         name: String,
     }
+    /// A pool that was made or changed.
+    SetPoolShape {
+        /// Its name.
+        name: String,
+        /// How many slots it has now.
+        slots: u32,
+        /// True if no pool had that name before.
+        created: bool,
+    }
+    /// A pool that was removed.
+    RemovedPoolShape {
+        /// Its name.
+        name: String,
+    }
 }
 
 /// Shapes that are only described here: other code writes them.
@@ -240,6 +254,8 @@ described! {
         display_name: Option<String>,
         version: u32,
         enabled: bool,
+        description: Option<String>,
+        created_at: Option<String>,
         updated_at: String,
         tenant_id: Option<String>,
         damage: Option<String>,
@@ -265,6 +281,7 @@ described! {
         nodes: Object,
         edges: Object,
         keys: Vec<String>,
+        values: Vec<Object>,
     }
     /// What publishing would do.
     PublishingShape {
@@ -278,10 +295,29 @@ described! {
         valid: bool,
         problems: Vec<Object>,
     }
+    /// What simulated runs of a definition did: the endings (the most frequent first, with a
+    /// seed of each), durations in virtual milliseconds (`min`, `median`, `p95`, `max`), how
+    /// often each condition was asked and true, failed attempts by node and code, what is wrong
+    /// in a sentence each; `events` if one seed was asked for. `runs` is smaller than what was
+    /// asked for if the time was over before.
+    SimulatedShape {
+        workflow_id: String,
+        runs: u64,
+        crashes: u64,
+        endings: Vec<Object>,
+        duration_ms: Option<Object>,
+        never_ran: Vec<String>,
+        conditions: Vec<Object>,
+        failures: Vec<Object>,
+        problems: Vec<String>,
+        events: Option<Vec<Object>>,
+    }
     /// A root cause: a failed node with no failed node behind it.
     CauseShape {
         execution_id: String,
         node: String,
+        path: Option<Vec<String>>,
+        name: Option<String>,
         code: String,
         message: String,
     }
@@ -312,6 +348,7 @@ described! {
         created_at: String,
         started_at: Option<String>,
         ended_at: Option<String>,
+        updated_at: Option<String>,
         parent: Option<Object>,
         origin: Option<Object>,
         counts: BTreeMap<String, u64>,
@@ -322,8 +359,11 @@ described! {
         execution_id: String,
         node: String,
         status: String,
+        name: Option<String>,
         attempts: u32,
+        input: Any,
         output: Any,
+        duration_ms: Option<u64>,
         actions: Vec<Object>,
     }
     /// A graph.
@@ -364,6 +404,7 @@ described! {
         category: String,
         kind: String,
         node: Option<String>,
+        name: Option<String>,
         attempt: Option<u32>,
         data: Object,
     }
@@ -386,7 +427,7 @@ described! {
         rest: Vec<Object>,
         compensated: Vec<Object>,
     }
-    /// A run that the engine could not carry on.
+    /// A run that the engine set aside as a dead letter.
     LetterShape {
         execution_id: String,
         workflow_id: String,
@@ -403,6 +444,26 @@ described! {
         tenant_id: Option<String>,
         updated_at: String,
         damage: Option<String>,
+    }
+    /// An attempt that holds slots of a pool, or waits for them.
+    PoolAttemptShape {
+        execution_id: String,
+        node: String,
+        attempt: u32,
+        slots: u32,
+        priority: u8,
+        since: String,
+    }
+    /// A pool, with the first hundred attempts that hold its slots, and that wait in line.
+    PoolShape {
+        name: String,
+        tenant_id: Option<String>,
+        slots: u32,
+        used: u64,
+        waiting: u64,
+        updated_at: String,
+        holders: Vec<PoolAttemptShape>,
+        waiters: Vec<PoolAttemptShape>,
     }
     /// Who changed what.
     AuditShape {

@@ -18,11 +18,11 @@ use windlass_service::launch::{
     Launch, REQUEST_ID_BYTES, is_request_id, is_tenant, label_problem, launch,
 };
 use windlass_service::start_body::StartBody;
-use windlass_service::{Failure, frozen};
+use windlass_service::{Failure, catalogue};
 
 use super::executions::RunPath;
 use super::shapes::{Any, ForkPlanShape, StartedShape};
-use super::workflows::{WorkflowPath, prepared};
+use super::workflows::{WorkflowPath, prepared_graph};
 use super::{definition_bytes, value_bytes};
 use crate::answer::{Accepted, Either, RawJson};
 use crate::app::{App, Caller};
@@ -30,7 +30,7 @@ use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
 use crate::extract::{IdempotencyKey, Json, Path, Query, RawDocument, decode};
 use crate::failures::{self, ACTING, DEFINING, STARTING, together};
-use crate::route::{Access, Rate, Routes};
+use crate::route::{Access, Rate, Routes, TokenScope};
 use crate::serve::Draining;
 
 pub(super) fn add(routes: &mut Routes<App>) {
@@ -105,6 +105,7 @@ fn request(
         tenant: tenant(caller, body.tenant_id)?,
         trigger: trigger.to_owned(),
         request_id,
+        asked: None,
         correlation_id: Some(match correlation {
             Some(id) => id.into(),
             None => caller.correlation.as_str().into(),
@@ -123,6 +124,14 @@ fn tenant(caller: &Caller, asked: Option<String>) -> Result<Option<Box<str>>, Ap
     match asked {
         None => Ok(own),
         Some(asked) if own.as_deref() == Some(asked.as_str()) => Ok(own),
+        Some(asked) if caller.principal.is_everyone() => {
+            let asked = cut(&asked, TENANT_BYTES).escape_debug();
+            let message =
+                format!("tenantId '{asked}': this server asks for no tokens, and has no tenants");
+            Err(failures::TENANT_MISMATCH
+                .error(message)
+                .hint("leave tenantId out, or serve with tokens (auth_keys)"))
+        }
         Some(asked) if free && is_tenant(&asked) => Ok(Some(asked.into())),
         Some(asked) => {
             let asked = cut(&asked, TENANT_BYTES).escape_debug();
@@ -144,8 +153,18 @@ async fn execute(
     let version = body.version;
     let request = request(body, &caller, key, &headers)?;
     let (tenant, request_id) = (request.tenant.clone(), request.request_id.clone());
-    let started = app.engine().enqueue(&path.id, version, request).await;
-    let started = started.map_err(Failure::from)?;
+    let started = match app.engine().enqueue(&path.id, version, request).await {
+        Ok(started) => started,
+        // A suggestion names another workflow, which takes the right to read them.
+        Err(error) if !caller.principal.scopes.allow(TokenScope::Read) => {
+            return Err(Failure::from(error).into());
+        }
+        Err(error) => {
+            let store = app.engine().store();
+            let refused = catalogue::not_started(&**store, tenant.as_deref(), error);
+            return Err(refused.await.into());
+        }
+    };
     if !started.existing {
         let detail = json!({ "executionId": started.run.to_string(), "requestId": request_id });
         let what = "workflows.execute";
@@ -206,23 +225,23 @@ async fn dynamic(
     };
     body.request_id = body.request_id.or(query.request_id);
     let request = request(body, &caller, key, &headers)?;
-    let (text, signed) = frozen::definition_of(&graph)?;
-    let definition = prepared(text.into(), &draining).await?;
-    if let Some(signed) = signed {
-        frozen::check_signature("the graph", Some(signed), &definition)?;
-    }
+    let definition = prepared_graph((&app, &caller), graph.into(), None, &draining).await?;
     let declared = definition.plan.vars();
     if let Some(name) = request.vars.keys().find(|&it| !declared.contains_key(it)) {
         return Err(Failure::from(StartError::UnknownVariable(name.clone())).into());
     }
     let target = definition.plan.workflow().to_owned();
     let tenant = request.tenant.clone();
+    let request = StartRequest {
+        asked: Some(definition.digest),
+        ..request
+    };
     let launched = Launch {
         frozen: true,
         request,
         ..Launch::new(definition, SystemClock.new_run_id())
     };
-    let started = launch(app.engine(), launched).await?;
+    let started = launch(app.engine(), launched).await?.started;
     let detail = json!({ "executionId": started.run.to_string() });
     app.note_done(&caller, tenant, "executions.start", target, &detail)
         .await;

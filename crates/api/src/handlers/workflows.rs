@@ -8,10 +8,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::definition::{Definition, Severity};
-use windlass_service::definition::{check, to_json};
-use windlass_service::source::{PreparedDefinition, prepare_text};
-use windlass_service::{Failure, RunQueries, catalogue, diff, launch, listing, publishing};
-use windlass_store::{TenantFilter, Wait as _};
+use windlass_service::definition::{Surroundings, to_json};
+use windlass_service::source::{PreparedDefinition, prepare_beside};
+use windlass_service::{
+    Failure, RunQueries, catalogue, children, diff, frozen, launch, listing, publishing,
+};
+use windlass_store::{TenantFilter, Wait as _, block_on};
 
 use super::shapes::{
     DefinitionShape, DiffShape, EnabledShape, PublishedShape, PublishingShape, ValidatedShape,
@@ -155,6 +157,14 @@ struct ListQuery {
     limit: Option<Between<1, 1000>>,
 }
 
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct PublishQuery {
+    /// Whether subworkflows may name workflows that are not published yet.
+    #[serde(rename = "allowUnknown")]
+    allow_unknown: bool,
+}
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DiffQuery {
@@ -192,7 +202,9 @@ async fn list(
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(key);
             let next = next.map(|key| super::executions::encode(key.as_bytes()));
-            let items: Vec<Value> = rows.iter().map(listing::workflow_row).collect();
+            let described = |row| listing::workflow_described(&*queries.store, row);
+            let items = rows.iter().map(described);
+            let items: Vec<Value> = items.collect::<Result<_, _>>()?;
             Ok(json!({ "items": items, "next": next }))
         })
         .await?;
@@ -224,7 +236,8 @@ async fn versions(
             let queries = of_tenant(queries, query.tenant);
             let rows = queries.store.versions(queries.tenant(), &path.id).wait()?;
             if rows.is_empty() {
-                return Err(catalogue::unknown(&path.id));
+                let (store, tenant) = (&*queries.store, queries.tenant());
+                return Err(block_on(catalogue::unknown(store, tenant, &path.id)));
             }
             let items: Vec<Value> = rows.iter().map(listing::version_item).collect();
             Ok(json!({ "items": items, "next": null }))
@@ -249,10 +262,45 @@ async fn compare(
 
 /// Checks a definition off the runtime's threads.
 pub(super) async fn prepared(
+    app: &App,
+    caller: &Caller,
     text: bytes::Bytes,
     draining: &Draining,
 ) -> Result<PreparedDefinition, ApiError> {
-    Ok(computed(move || prepare_text(&text), draining).await??)
+    let declared = app.engine().declared_actions(caller.tenant()).await;
+    let declared = declared.map_err(Failure::from)?;
+    let prepare = move || {
+        let surroundings = Surroundings {
+            declared: &declared,
+            ..Surroundings::default()
+        };
+        prepare_beside(&text, &surroundings)
+    };
+    Ok(computed(prepare, draining).await??)
+}
+
+/// Checks a graph for one run alone, or a definition, off the runtime's threads. A graph that
+/// names no workflow is of this one.
+pub(super) async fn prepared_graph(
+    (app, caller): (&App, &Caller),
+    text: bytes::Bytes,
+    workflow: Option<Box<str>>,
+    draining: &Draining,
+) -> Result<PreparedDefinition, ApiError> {
+    let declared = app.engine().declared_actions(caller.tenant()).await;
+    let declared = declared.map_err(Failure::from)?;
+    let prepare = move || {
+        let expected = frozen::Expected {
+            workflow: workflow.as_deref(),
+            plain_graphs: true,
+            surroundings: Surroundings {
+                declared: &declared,
+                ..Surroundings::default()
+            },
+        };
+        frozen::prepare("the graph", &text, expected)
+    };
+    Ok(computed(prepare, draining).await??)
 }
 
 /// Computes something off the runtime's threads. It cannot be interrupted, so a server that
@@ -282,11 +330,18 @@ async fn publish(
     State(app): State<App>,
     caller: Caller,
     draining: Draining,
+    Query(query): Query<PublishQuery>,
     document: RawDocument<Definition>,
 ) -> Result<Either<Created<PublishedShape>, Json<PublishedShape>>, ApiError> {
-    let definition = prepared(document.bytes, &draining).await?;
+    let text = document.bytes.clone();
+    let definition = prepared(&app, &caller, document.bytes, &draining).await?;
     let workflow = definition.plan.workflow().to_owned();
     let tenant = caller.tenant();
+    if !query.allow_unknown {
+        let store = &**app.engine().store();
+        children::refuse_unknown(store, tenant, "definition", &definition, &text).await?;
+    }
+    drop(text);
     let published = launch::publish(app.engine(), tenant, definition).await?;
     let detail = json!({ "version": published.version, "created": published.created });
     app.note(
@@ -315,13 +370,45 @@ async fn publish(
 }
 
 async fn validate(
+    State(app): State<App>,
+    caller: Caller,
     draining: Draining,
     document: RawDocument<Definition>,
 ) -> Result<RawJson<ValidatedShape>, ApiError> {
+    let declared = app.engine().declared_actions(caller.tenant()).await;
+    let declared = declared.map_err(Failure::from)?;
+    let text = document.bytes.clone();
+    let parsing = move || {
+        let surroundings = Surroundings {
+            declared: &declared,
+            ..Surroundings::default()
+        };
+        prepare_beside(&text, &surroundings)
+            .ok()
+            .map(|it| (it, declared))
+    };
+    // The catalogue is asked only about what can be read.
+    let (unknown, declared) = match computed(parsing, &draining).await? {
+        Some((definition, declared)) => {
+            let store = &**app.engine().store();
+            let plan = &definition.plan;
+            let unknown = children::unknown_workflows(store, caller.tenant(), plan).await?;
+            (unknown, declared)
+        }
+        None => (None, Vec::new()),
+    };
     let checking = move || {
-        let (valid, problems) = match check("definition", &document.bytes) {
-            Ok(parsed) => (true, parsed.warnings),
-            Err(problems) => (false, problems),
+        let expected = frozen::Expected {
+            surroundings: Surroundings {
+                declared: &declared,
+                unknown_workflows: unknown.as_ref(),
+            },
+            ..frozen::Expected::default()
+        };
+        let checked = frozen::check_source("definition", &document.bytes, expected);
+        let (valid, problems) = match checked {
+            Ok(checked) => (true, checked.parsed.warnings),
+            Err(error) => (false, error.into_problems("definition")),
         };
         debug_assert_eq!(
             valid,
@@ -341,7 +428,7 @@ async fn plan(
     draining: Draining,
     document: RawDocument<Definition>,
 ) -> Result<RawJson<PublishingShape>, ApiError> {
-    let definition = prepared(document.bytes, &draining).await?;
+    let definition = prepared(&app, &caller, document.bytes, &draining).await?;
     let workflow = definition.plan.workflow();
     if workflow != path.id {
         let message = format!(
@@ -383,7 +470,7 @@ async fn set_enabled(
     let (store, tenant) = (app.engine().store(), caller.tenant());
     let set = store.set_enabled(tenant, &workflow, enabled).await;
     if !set.map_err(Failure::from)? {
-        return Err(catalogue::unknown(&workflow).into());
+        return Err(catalogue::unknown(&**store, tenant, &workflow).await.into());
     }
     app.engine().catalogue_changed(tenant, &workflow);
     let what = match enabled {

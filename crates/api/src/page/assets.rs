@@ -59,7 +59,7 @@ impl Bundle {
             digest.update(content);
         }
         let digest = digest.finalize();
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex::encode(digest);
         let index = files.iter().find(|(name, _)| *name == "index.html");
         let index = index.and_then(|(_, content)| std::str::from_utf8(content).ok());
         let served = files.iter().filter(|(name, _)| *name != "index.html");

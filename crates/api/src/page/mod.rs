@@ -116,7 +116,7 @@ async fn shown(
     + Send
     + 'static,
 ) -> Result<Html, ApiError> {
-    if caller.principal.is_nobody() {
+    if caller.principal.is_anonymous() {
         return Ok(Html::of(&Content::shell(title)));
     }
     match app.read(caller, view).await {

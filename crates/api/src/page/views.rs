@@ -9,7 +9,7 @@ use windlass_service::progress::ProgressCache;
 use windlass_service::run_item::RunItem;
 use windlass_service::text::summary;
 use windlass_service::{Failure, FailureKind, RunQueries, catalogue, why};
-use windlass_store::{RunFilter, RunRow, Wait as _};
+use windlass_store::{RunFilter, RunRow, Wait as _, block_on};
 
 use super::content::Content;
 use super::html::Text;
@@ -114,7 +114,7 @@ pub(super) fn run(
                 .markup("</p><ol class=\"causes\">");
             for cause in &error.causes {
                 let owner = cause.execution_id.to_string();
-                body.markup("<li>").link("/runs/", &owner, &cause.node);
+                body.markup("<li>").link("/runs/", &owner, &cause.place());
                 body.markup(" <strong>").text(&cause.code);
                 body.markup("</strong> ").text(&cause.message);
                 body.markup("</li>");
@@ -210,7 +210,8 @@ pub(super) fn workflows(queries: &RunQueries) -> Result<Content, Failure> {
 pub(super) fn workflow(queries: &RunQueries, id: &str) -> Result<Content, Failure> {
     let versions = queries.store.versions(queries.tenant(), id).wait()?;
     if versions.is_empty() {
-        return Err(catalogue::unknown(id));
+        let (store, tenant) = (&*queries.store, queries.tenant());
+        return Err(block_on(catalogue::unknown(store, tenant, id)));
     }
     let mut body = Text::default();
     body.markup("<h1")

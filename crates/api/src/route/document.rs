@@ -5,12 +5,16 @@
 //! already, so that a type has one schema and not two.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
+use bytes::Bytes;
+use http::Method;
 use schemars::JsonSchema;
-use schemars::generate::SchemaGenerator;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::access::{Access, Rate, TokenScope};
+use super::naming::for_generators;
 use crate::code;
 use crate::error::{Code, ErrorBody};
 use crate::failures::{STORE_FULL, STORE_UNAVAILABLE};
@@ -24,17 +28,65 @@ pub struct Operation<'g> {
     errors: Vec<Code>,
 }
 
-/// What the declaration adds to what the handler's types say.
-pub(super) struct Declared<'a> {
-    pub(super) path: &'a str,
+/// A route as it was declared, from which its operation is written.
+pub(super) struct Declared {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
     pub(super) access: Access,
-    pub(super) errors: &'a [Code],
-    pub(super) about: &'a str,
-    pub(super) name: String,
+    pub(super) errors: Vec<Code>,
+    pub(super) about: &'static str,
+    pub(super) name: fn() -> String,
+    /// Adds what the types of the handler say.
+    pub(super) describe: fn(&mut Operation<'_>),
+}
+
+impl Declared {
+    fn operation(&self, generator: &mut SchemaGenerator) -> Value {
+        let mut operation = Operation::new(generator);
+        (self.describe)(&mut operation);
+        assert!(
+            operation.body.is_none() || self.access.body_limit() > 0,
+            "{} {} reads a body: give its access a limit",
+            self.method,
+            self.path
+        );
+        operation.finish(self)
+    }
+}
+
+/// The document of a server, written when it is first asked for: most servers never are, and
+/// writing it takes more work and memory than all else that starting one does.
+pub(crate) struct Document {
+    declared: Vec<Declared>,
+    written: OnceLock<Bytes>,
+}
+
+impl Document {
+    pub(super) fn of(declared: Vec<Declared>) -> Self {
+        Self {
+            declared,
+            written: OnceLock::new(),
+        }
+    }
+
+    /// The document if it was written before.
+    pub(crate) fn known(&self) -> Option<Bytes> {
+        self.written.get().cloned()
+    }
+
+    /// The document as JSON. The first call takes a while.
+    pub(crate) fn text(&self) -> Bytes {
+        let write = || {
+            let document = of(&self.declared);
+            let text = serde_json::to_vec(&document).expect("a JSON value is always JSON");
+            text.into()
+        };
+        self.written.get_or_init(write).clone()
+    }
 }
 
 impl<'g> Operation<'g> {
-    pub(super) fn new(generator: &'g mut SchemaGenerator) -> Self {
+    fn new(generator: &'g mut SchemaGenerator) -> Self {
         Self {
             generator,
             parameters: Vec::new(),
@@ -122,12 +174,8 @@ impl<'g> Operation<'g> {
         }
     }
 
-    pub(super) fn has_body(&self) -> bool {
-        self.body.is_some()
-    }
-
-    pub(super) fn finish(mut self, declared: &Declared<'_>) -> Value {
-        for code in declared.errors {
+    fn finish(mut self, declared: &Declared) -> Value {
+        for code in &declared.errors {
             self.implies(*code);
             // What cannot be used may also be full.
             if *code == STORE_UNAVAILABLE {
@@ -144,7 +192,7 @@ impl<'g> Operation<'g> {
         }
         let access = declared.access;
         let mut operation = json!({
-            "operationId": declared.name,
+            "operationId": (declared.name)(),
             "summary": declared.about,
             "tags": [tag(declared.path)],
             "security": security(access.scope()),
@@ -183,14 +231,27 @@ impl<'g> Operation<'g> {
     }
 }
 
-/// The document of all paths.
-pub(super) fn whole(generator: &mut SchemaGenerator, paths: &Map<String, Value>) -> Value {
-    let schemas = generator.definitions().clone();
+/// The document of these routes.
+pub(super) fn of(declared: &[Declared]) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut generator = settings.into_generator();
+    let mut paths = Map::new();
+    for route in declared {
+        let operation = route.operation(&mut generator);
+        let methods = paths
+            .entry(route.path.replace("{*", "{"))
+            .or_insert_with(|| Value::Object(Map::new()));
+        methods[route.method.as_str().to_ascii_lowercase()] = operation;
+    }
+    let schemas = generator.take_definitions(false);
     let scopes: Map<String, Value> = TokenScope::CARRIED
         .iter()
         .map(|scope| (scope.name().to_owned(), json!("")))
         .collect();
-    json!({
+    for_generators(json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Windlass",
@@ -206,7 +267,7 @@ pub(super) fn whole(generator: &mut SchemaGenerator, paths: &Map<String, Value>)
                 "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
             },
         },
-    })
+    }))
 }
 
 /// The name of an operation: the handler's module and function, `executions.list`.

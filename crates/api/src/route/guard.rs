@@ -23,8 +23,9 @@ use crate::correlation::Correlation;
 use crate::error::ApiError;
 use crate::extract::{AnswerBy, Peer};
 use crate::fair;
+use crate::figure::Figure;
 use crate::hosts::Hosts;
-use crate::limit::{self, BucketKey, Budget, Limiter, RateDecision};
+use crate::limit::{self, BucketKey, Budget, Limiter, RateDecision, RequestKind};
 use crate::serve::{Claimed, Seated};
 use crate::stream::Polite;
 
@@ -63,8 +64,10 @@ pub struct GateOptions {
     pub body_timeout: Duration,
     /// Origins whose pages may ask; none by default. `*` stands for all.
     pub origins: Vec<String>,
-    /// What a token may ask for.
+    /// What a token may change or start.
     pub token_rate: Budget,
+    /// What a token may read.
+    pub read_rate: Budget,
     /// What may be asked of a workflow, by all tokens of a tenant together.
     pub workflow_rate: Budget,
     /// Whether requests are counted where there are no tokens: all of them together, as if
@@ -85,6 +88,7 @@ impl Default for GateOptions {
             body_timeout: Duration::from_secs(30),
             origins: Vec::new(),
             token_rate: Budget::per_minute(60, 120),
+            read_rate: Budget::per_minute(600, 600),
             workflow_rate: Budget::OFF,
             limit_without_auth: false,
             listen: None,
@@ -98,7 +102,7 @@ impl RequestGate {
     /// A gate that lets through what `auth` and the options allow.
     #[must_use]
     pub fn new(auth: Auth, options: GateOptions) -> Self {
-        let limiter = Limiter::new(options.token_rate, options.workflow_rate);
+        let limiter = Limiter::new(options.read_rate, options.token_rate, options.workflow_rate);
         Self {
             bodies: Arc::new(Bodies::new(&options.bodies)),
             options,
@@ -115,10 +119,10 @@ impl RequestGate {
         self
     }
 
-    /// What Prometheus collects of bodies.
-    pub fn metrics(&self) -> impl Fn() -> String + Send + Sync + 'static {
+    /// What the metrics page shows of bodies.
+    pub fn figures(&self) -> impl Fn() -> Vec<Figure> + Send + Sync + 'static {
         let bodies = Arc::clone(&self.bodies);
-        move || bodies.metrics()
+        move || bodies.figures()
     }
 
     pub(super) fn origins(&self) -> &[String] {
@@ -144,7 +148,7 @@ impl RequestGate {
     /// The principal of the request, or the refusal.
     async fn principal(&self, access: Access, headers: &HeaderMap) -> Result<Principal, ApiError> {
         if access.scope() == TokenScope::Public {
-            return Ok(Principal::nobody());
+            return Ok(Principal::anonymous());
         }
         let principal = self.auth.principal(headers).await?;
         principal.require(access.scope())?;
@@ -212,13 +216,17 @@ impl RequestGate {
         if access.rate_class() == Rate::Free {
             return None;
         }
+        let kind = match request.method().is_safe() {
+            true => RequestKind::Read,
+            false => RequestKind::Change,
+        };
         if !self.auth.is_on() && !self.options.limit_without_auth {
-            return self.limiter.untouched();
+            return self.limiter.untouched(kind);
         }
         if access.rate_class() == Rate::Hook {
             return self.hook(request).await;
         }
-        let token = self.limiter.token(&principal.token_key);
+        let token = self.limiter.token(kind, &principal.token_key);
         if access.rate_class() == Rate::Token
             || token.as_ref().is_some_and(RateDecision::is_refused)
         {

@@ -6,16 +6,18 @@ mod access;
 mod document;
 mod endpoint;
 mod guard;
+mod naming;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{MethodFilter, on};
 use http::Method;
-use schemars::generate::{SchemaGenerator, SchemaSettings};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use access::{Access, Rate, TokenScope};
+use document::Declared;
+pub(crate) use document::Document;
 pub use document::Operation;
 pub use endpoint::{Endpoint, Input, Output};
 pub use guard::{Exchange, GateOptions, RequestGate};
@@ -29,23 +31,17 @@ use crate::front::{self, Front, HeadLimits};
 pub struct Routes<S> {
     router: Router<S>,
     gate: Arc<RequestGate>,
-    generator: SchemaGenerator,
-    paths: Map<String, Value>,
+    declared: Vec<Declared>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// No routes yet; those that are added are guarded by the gate.
     #[must_use]
     pub fn new(gate: RequestGate) -> Self {
-        let settings = SchemaSettings::draft2020_12().with(|settings| {
-            settings.definitions_path = "/components/schemas".into();
-            settings.meta_schema = None;
-        });
         Self {
             router: Router::new(),
             gate: Arc::new(gate),
-            generator: settings.into_generator(),
-            paths: Map::new(),
+            declared: Vec::new(),
         }
     }
 
@@ -55,8 +51,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     ///
     /// # Panics
     ///
-    /// If the handler takes a body and the access gives it no room, if the method is not
-    /// one of a route, or if the route exists already.
+    /// If the method is not one of a route, or if the route exists already.
     pub fn add<M, H>(
         &mut self,
         method: Method,
@@ -70,24 +65,15 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         H: Endpoint<M, S>,
         M: 'static,
     {
-        let mut operation = Operation::new(&mut self.generator);
-        H::describe(&mut operation);
-        assert!(
-            !operation.has_body() || access.body_limit() > 0,
-            "{method} {path} reads a body: give its access a limit"
-        );
-        let operation = operation.finish(&document::Declared {
+        self.declared.push(Declared {
+            method: method.clone(),
             path,
             access,
-            errors,
+            errors: errors.to_vec(),
             about,
-            name: document::name_of::<H>(),
+            name: document::name_of::<H>,
+            describe: H::describe,
         });
-        let methods = self
-            .paths
-            .entry(path.replace("{*", "{"))
-            .or_insert_with(|| Value::Object(Map::new()));
-        methods[method.as_str().to_ascii_lowercase()] = operation;
         let filter = MethodFilter::try_from(method).expect("a method of a route");
         let guard = guard::Guard::new(Arc::clone(&self.gate), access, path);
         let route = on(filter, handler).route_layer(guard.layer());
@@ -101,21 +87,25 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// The OpenAPI document of what was added so far.
-    pub fn document(&mut self) -> Value {
-        document::whole(&mut self.generator, &self.paths)
+    ///
+    /// # Panics
+    ///
+    /// If a handler takes a body and its access gives it no room.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        document::of(&self.declared)
     }
 
     /// The router: what was added, the document and its page, and answers for all else.
     pub fn build(mut self, state: S, head: HeadLimits) -> Router {
         crate::docs::add(&mut self);
-        let document = document::whole(&mut self.generator, &self.paths);
-        let document = serde_json::to_vec(&document).expect("a JSON value is always JSON");
+        let document = Document::of(self.declared);
         let router = self
             .router
             .fallback(no_route)
             .method_not_allowed_fallback(no_method)
             .with_state(state)
-            .layer(axum::Extension(crate::docs::Written(document.into())));
+            .layer(axum::Extension(Arc::new(document)));
         let router = match cors::layer(self.gate.origins()) {
             Some(layer) => router.layer(layer),
             None => router,
@@ -134,7 +124,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
 impl<S> std::fmt::Debug for Routes<S> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_list().entries(self.paths.keys()).finish()
+        let paths = self.declared.iter().map(|route| route.path);
+        formatter.debug_list().entries(paths).finish()
     }
 }
 

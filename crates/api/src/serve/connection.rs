@@ -18,6 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
@@ -114,17 +115,24 @@ pub(super) async fn serve(shared: Arc<Shared>, accepted: Accepted, place: Arc<Se
     let _ = stream.set_nodelay(true);
     match &shared.tls {
         None => speak(&shared, stream, connected).await,
-        Some(tls) => {
-            let handshake = tls.accept(stream);
-            let stream = tokio::select! {
-                stream = handshake => stream,
-                () = connected.activity.expired() => return,
-                () = shared.stop.now.cancelled() => return,
-            };
-            if let Ok(stream) = stream {
-                speak(&shared, stream, connected).await;
-            }
-        }
+        // Apart, because what TLS keeps would else be room in the task of every connection.
+        Some(tls) => Box::pin(speak_tls(&shared, tls, stream, connected)).await,
+    }
+}
+
+async fn speak_tls(
+    shared: &Arc<Shared>,
+    tls: &TlsAcceptor,
+    stream: TcpStream,
+    connected: Connected,
+) {
+    let stream = tokio::select! {
+        stream = tls.accept(stream) => stream,
+        () = connected.activity.expired() => return,
+        () = shared.stop.now.cancelled() => return,
+    };
+    if let Ok(stream) = stream {
+        speak(shared, stream, connected).await;
     }
 }
 

@@ -31,6 +31,7 @@ use listener::{Accepted, Listener};
 use seats::Seats;
 pub(crate) use seats::{Claimed, Refused, Seated};
 
+use crate::figure::Figure;
 use crate::route::{Input, Operation};
 
 /// After an accept that failed, as when files run out, so that the loop does not spin.
@@ -38,13 +39,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A server that listens, and serves once it is run.
 pub struct Server {
-    main: Listening,
+    main: Option<Listening>,
     probes: Option<Listening>,
     tls: Option<TlsAcceptor>,
     options: ServerOptions,
 }
 
-/// An address that is listened on, and who may hold its connections.
+/// An address that is listened on, with its limits on connections.
 struct Listening {
     listener: TcpListener,
     address: SocketAddr,
@@ -83,7 +84,10 @@ impl Server {
     /// If the address is taken or the certificate cannot be used.
     pub async fn bind(options: ServerOptions) -> std::io::Result<Self> {
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
-        let main = Listening::bind(options.address, Seats::new(&options)).await?;
+        let main = match options.listens {
+            true => Some(Listening::bind(options.address, Seats::new(&options)).await?),
+            false => None,
+        };
         let probes = match options.probe_address {
             None => None,
             Some(address) => {
@@ -102,10 +106,10 @@ impl Server {
         })
     }
 
-    /// The address that it listens on.
+    /// The address that it listens on, if it does.
     #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.main.address
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.main.as_ref().map(|main| main.address)
     }
 
     /// The address that answers nothing but probes, if there is one.
@@ -114,16 +118,26 @@ impl Server {
         self.probes.as_ref().map(|probes| probes.address)
     }
 
-    /// What Prometheus collects of connections.
-    pub fn metrics(&self) -> impl Fn() -> String + Send + Sync + 'static {
-        let seats = Arc::clone(&self.main.seats);
+    /// What the metrics page shows of connections.
+    pub fn figures(&self) -> impl Fn() -> Vec<Figure> + Send + Sync + 'static {
+        let seats = self.main.as_ref().map(|main| Arc::clone(&main.seats));
         move || {
+            let Some(seats) = &seats else {
+                return Vec::new();
+            };
             let (held, refused) = seats.figures();
-            format!(
-                "# TYPE http_connections gauge\nhttp_connections {held}\n\
-                 # TYPE http_connections_refused_total counter\n\
-                 http_connections_refused_total {refused}\n"
-            )
+            vec![
+                Figure::gauge(
+                    "windlass_http_connections",
+                    "Connections that are open.",
+                    held,
+                ),
+                Figure::counter(
+                    "windlass_http_connections_refused_total",
+                    "Requests that found no free connection slot.",
+                    refused,
+                ),
+            ]
         }
     }
 
@@ -136,11 +150,15 @@ impl Server {
             let accept_loop = serving.accept_loop(probes.seats, None, true);
             accept_loop.run(Listener::Tcp(probes.listener))
         });
-        let main = serving.accept_loop(self.main.seats, self.tls, false);
-        let main = main.run(Listener::Tcp(self.main.listener));
-        match probing {
-            Some(probing) => drop(tokio::join!(main, probing)),
-            None => main.await,
+        let main = self.main.map(|main| {
+            let accept_loop = serving.accept_loop(main.seats, self.tls, false);
+            accept_loop.run(Listener::Tcp(main.listener))
+        });
+        match (main, probing) {
+            (Some(main), Some(probing)) => drop(tokio::join!(main, probing)),
+            (Some(main), None) => main.await,
+            (None, Some(probing)) => probing.await,
+            (None, None) => serving.stop.drain.cancelled().await,
         }
         serving.drain().await
     }

@@ -9,6 +9,9 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// The address; port 0 takes a free one.
     pub address: SocketAddr,
+    /// Whether the address is listened on; if not, probes alone are answered, where they have
+    /// an address.
+    pub listens: bool,
     /// Certificate and key, for TLS.
     pub tls: Option<TlsFiles>,
     /// Where probes are answered besides, on connections of their own.
@@ -39,6 +42,7 @@ impl ServerOptions {
     pub fn new(address: SocketAddr) -> Self {
         Self {
             address,
+            listens: true,
             tls: None,
             probe_address: None,
             max_connections: 10_000,

@@ -1,4 +1,4 @@
-//! Who may hold connections: each address and each client of a token has a share of them, and
+//! Limits on connections: each address and each client of a token has a share of them, and
 //! a few are kept for probes.
 //!
 //! | place | connections there | may ask for |

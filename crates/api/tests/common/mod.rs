@@ -1,8 +1,5 @@
 //! A server on a free port, with routes of a sample, and a client that sees raw bytes.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -230,7 +227,7 @@ pub(crate) struct Running {
     pub(crate) shutdown: CancellationToken,
     pub(crate) task: JoinHandle<Drained>,
     /// What is counted of bodies.
-    pub(crate) bodies: Box<dyn Fn() -> String>,
+    pub(crate) bodies: Box<dyn Fn() -> Vec<windlass_api::Figure>>,
 }
 
 type Change = Box<dyn FnOnce(&mut ServerOptions)>;
@@ -256,7 +253,7 @@ impl Setup {
         }
         let auth = self.auth.unwrap_or_else(Auth::off);
         let gate = RequestGate::new(auth.clone(), self.gate);
-        let bodies = Box::new(gate.metrics());
+        let bodies = Box::new(gate.figures());
         let release = CancellationToken::new();
         let unready = Arc::new(AtomicBool::new(false));
         let sample = Sample {
@@ -266,7 +263,7 @@ impl Setup {
         };
         let router = routes(gate).build(sample, self.head);
         let server = Server::bind(options).await.unwrap();
-        let address = server.local_addr();
+        let address = server.local_addr().expect("it listens");
         let probe_address = server.probe_addr();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(server.run(router, shutdown.clone()));
@@ -334,11 +331,10 @@ impl Running {
 
     /// Bytes of bodies in memory.
     pub(crate) fn body_bytes(&self) -> usize {
-        let text = (self.bodies)();
-        let line = text
-            .lines()
-            .find_map(|it| it.strip_prefix("http_body_memory_bytes "));
-        line.unwrap().parse().unwrap()
+        let figures = (self.bodies)();
+        let mut figures = figures.into_iter();
+        let memory = figures.find(|it| it.name == "windlass_http_body_memory_bytes");
+        memory.unwrap().value as usize
     }
 
     /// A connection from 127.0.0.`number`.

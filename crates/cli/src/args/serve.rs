@@ -14,9 +14,15 @@ pub(crate) struct Serve {
     /// The database of --backend postgres, as postgres://user@host/database
     #[arg(long, value_name = "URL")]
     pub(crate) postgres_url: Option<String>,
-    /// The role of this process
-    #[arg(long, value_enum, value_name = "ROLE", default_value = "all")]
+    /// What this process does, of api, orchestrator, worker and scheduler, or all [default: all]
+    #[arg(long, value_enum, value_name = "ROLE", value_delimiter = ',')]
     pub(crate) role: Vec<Role>,
+    /// What the workers here have, for nodes that require it
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    pub(crate) worker_labels: Vec<String>,
+    /// How many actions run at once [default: 1024]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<u32>,
     /// Also serve health and metrics on this address, on connections of their own
     #[arg(long, value_name = "ADDR")]
     pub(crate) probe_listen: Option<String>,
@@ -86,4 +92,26 @@ impl Backend {
 pub(crate) enum Role {
     /// Everything
     All,
+    /// HTTP: requests, the page, workers in any language
+    Api,
+    /// Owns partitions, and decides on the runs in them
+    Orchestrator,
+    /// Calls actions
+    Worker,
+    /// Schedules and retention
+    Scheduler,
+}
+
+impl Role {
+    /// Its name in settings.
+    pub(crate) fn name(self) -> &'static str {
+        use windlass_store::Role as One;
+        match self {
+            Self::All => "all",
+            Self::Api => One::Api.as_str(),
+            Self::Orchestrator => One::Orchestrator.as_str(),
+            Self::Worker => One::Worker.as_str(),
+            Self::Scheduler => One::Scheduler.as_str(),
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! Starting runs over HTTP: a server of its own, asked by many connections that each wait
 //! for an answer before they ask again.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::server::{Connection, Server, broken};
-use super::{Bench, graphs};
+use super::{Bench, Sizes, graphs};
 use crate::exit::Failure;
 
 /// How long an idle server is looked at.
@@ -30,26 +31,9 @@ pub(super) async fn starts(bench: Bench<'_>) -> Result<Value, Failure> {
         .ticks()
         .zip(before)
         .map(|(after, before)| after - before);
-    let lanes = bench.sizes.in_flight;
-    let each = (bench.sizes.runs / lanes).max(1);
     let begun = Instant::now();
-    let lanes = (0..lanes).map(|_| {
-        let address = server.address;
-        tokio::spawn(async move {
-            let mut connection = Connection::open(address).await?;
-            for _ in 0..each {
-                connection
-                    .post("/api/v1/workflows/short/execute", "{}", 202)
-                    .await?;
-            }
-            Ok::<(), Failure>(())
-        })
-    });
-    for lane in lanes.collect::<Vec<_>>() {
-        lane.await.map_err(|error| broken(&error))??;
-    }
+    let count = flood(server.address, bench.sizes).await?;
     let took = begun.elapsed();
-    let count = each * bench.sizes.in_flight;
     let after = bench.scratch.fresh();
     let raw = super::disk::writes(&after, count.min(1000)).map_err(|error| broken(&error))?;
     let appends = count.min(1000) as f64 / raw.appended.as_secs_f64();
@@ -64,4 +48,25 @@ pub(super) async fn starts(bench: Bench<'_>) -> Result<Value, Failure> {
         "idleProcessorTicks": idle,
         "target": "at least 5,000 a second, durable; idle under 60 MiB and without work",
     }))
+}
+
+/// Starts runs on many connections; says how many.
+pub(super) async fn flood(address: SocketAddr, sizes: Sizes) -> Result<usize, Failure> {
+    let lanes = sizes.in_flight;
+    let each = (sizes.runs / lanes).max(1);
+    let lanes = (0..lanes).map(|_| {
+        tokio::spawn(async move {
+            let mut connection = Connection::open(address).await?;
+            for _ in 0..each {
+                connection
+                    .post("/api/v1/workflows/short/execute", "{}", 202)
+                    .await?;
+            }
+            Ok::<(), Failure>(())
+        })
+    });
+    for lane in lanes.collect::<Vec<_>>() {
+        lane.await.map_err(|error| broken(&error))??;
+    }
+    Ok(each * sizes.in_flight)
 }

@@ -8,6 +8,7 @@ mod figures;
 mod graphs;
 mod http;
 mod noisy;
+pub(crate) mod postgres;
 mod process;
 mod recover;
 mod report;
@@ -22,7 +23,7 @@ use windlass_core::Digest;
 use windlass_core::definition::Definition;
 use windlass_core::plan::Plan;
 use windlass_engine::{Backend, Engine, NewRun, Options};
-use windlass_store::{Catalogue as _, NewDefinition, Wait as _};
+use windlass_store::{NewDefinition, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
 use crate::exit::{Exit, Failure};
@@ -105,22 +106,27 @@ pub(crate) struct Bench<'a> {
     pub(crate) scratch: &'a Scratch,
 }
 
-/// An engine on a fresh data directory.
+/// An engine on a fresh store.
 pub(crate) struct Rig {
     pub(crate) engine: Engine,
-    store: EmbeddedStore,
 }
 
 impl Rig {
+    /// The same measurements on an engine that is there.
+    pub(crate) fn on(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    /// On a fresh data directory.
     pub(crate) fn new(bench: Bench<'_>) -> Result<Self, Failure> {
         let directory = bench.scratch.fresh();
         let options = windlass_store_embedded::Options::default();
         let store = EmbeddedStore::open(&directory, options)?.store;
-        let backend: Arc<dyn Backend> = Arc::new(store.clone());
+        let backend: Arc<dyn Backend> = Arc::new(store);
         let mut registry = windlass_actions::registry();
         registry.register(graphs::Pause50);
         let engine = Engine::new(backend, registry, Options::default()).wait();
-        Ok(Self { engine, store })
+        Ok(Self { engine })
     }
 
     /// Publishes a definition and makes a request for runs of it.
@@ -134,7 +140,8 @@ impl Rig {
         let plan = Plan::build(definition).map_err(|error| invalid(&error))?;
         let digest = Digest::of(text.as_bytes());
         let published = self
-            .store
+            .engine
+            .store()
             .publish(NewDefinition {
                 tenant: None,
                 workflow,

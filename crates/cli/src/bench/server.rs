@@ -21,25 +21,14 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// On a data directory of its own.
     pub(super) fn start(folder: &Path) -> Result<Self, Failure> {
-        use std::io::BufRead as _;
+        Self::with(folder, &[])
+    }
 
-        let program = std::env::current_exe().map_err(|error| broken(&error))?;
-        let mut child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(folder.join("data"))
-            .env("WINDLASS_LOG", "error")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| broken(&error))?;
-        let mut line = String::new();
-        if let Some(out) = child.stdout.take() {
-            std::io::BufReader::new(out)
-                .read_line(&mut line)
-                .map_err(|error| broken(&error))?;
-        }
+    /// With these variables.
+    pub(super) fn with(folder: &Path, variables: &[(&str, String)]) -> Result<Self, Failure> {
+        let (mut child, line) = launch(folder, variables)?;
         let address = line
             .trim()
             .rsplit('/')
@@ -80,6 +69,52 @@ impl Drop for Server {
         // It is ours, and its data goes away with it.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Starts this program as a server; the process, and the first line that it says.
+fn launch(folder: &Path, variables: &[(&str, String)]) -> Result<(Child, String), Failure> {
+    use std::io::BufRead as _;
+
+    let program = std::env::current_exe().map_err(|error| broken(&error))?;
+    let mut child = Command::new(program)
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(folder.join("data"))
+        .env("WINDLASS_LOG", "error")
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| broken(&error))?;
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        std::io::BufReader::new(out)
+            .read_line(&mut line)
+            .map_err(|error| broken(&error))?;
+    }
+    Ok((child, line))
+}
+
+/// A process that has no address for requests, which ends with this.
+pub(super) struct Helper(Child);
+
+impl Helper {
+    /// With these variables; it works on return.
+    pub(super) fn start(folder: &Path, variables: &[(&str, String)]) -> Result<Self, Failure> {
+        let (mut child, line) = launch(folder, variables)?;
+        if line.is_empty() {
+            let _ = child.kill();
+            return Err(broken(&"a measured process ended before it worked"));
+        }
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -164,7 +164,7 @@ async fn commits(server: &Server) -> Result<Option<f64>, Failure> {
 }
 
 /// What the store's commits are counted as.
-const COMMITS: &str = "store_commit_seconds_count";
+const COMMITS: &str = "windlass_store_commit_seconds_count";
 
 /// A worker that does nothing but what the protocol asks of it.
 struct Worker {

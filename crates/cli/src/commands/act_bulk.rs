@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_core::{RunId, RunStatus};
+use windlass_service::run_list::{self, RunSelection};
 use windlass_store::{RunRow, Wait as _};
 
 use crate::access::{self, Access, Again};
@@ -118,20 +119,36 @@ pub(super) fn find(
     statuses: Vec<RunStatus>,
     filter: &[String],
 ) -> Result<Vec<RunRow>, Failure> {
-    let mut wanted = filter::parse(filter)?;
-    if wanted.statuses.is_empty() {
-        wanted.statuses = statuses;
+    let mut selection = filter::parse(filter, |reference| session.find_run(reference))?;
+    if selection.filter.statuses.is_empty() && !selection.orphaned {
+        selection.filter.statuses = statuses;
     }
-    wanted.limit = PAGE;
+    selection.filter.limit = PAGE;
     let mut rows = Vec::new();
     loop {
-        let page = session.store.runs(&wanted).wait()?;
-        rows.extend(page.rows);
-        match page.next {
-            Some(next) => wanted.before = Some(next),
+        let (page, next) = page(session, &selection)?;
+        rows.extend(page);
+        match next {
+            Some(next) => selection.filter.before = Some(next),
             None => return Ok(rows),
         }
     }
+}
+
+/// Some of the runs that are selected, and where the rest begins. A server or the process that
+/// holds the data directory knows which runs no process executes.
+fn page(
+    session: &Session,
+    selection: &RunSelection,
+) -> Result<(Vec<RunRow>, Option<RunId>), Failure> {
+    let server = session.server().cloned();
+    let server = server.or_else(|| selection.orphaned.then(|| session.holding_server())?);
+    if let Some(server) = server {
+        let (items, next) = remote::list_runs(&server, selection)?;
+        return Ok((items.into_iter().map(Into::into).collect(), next));
+    }
+    let page = run_list::page(session, selection)?;
+    Ok((page.rows, page.next))
 }
 
 /// Lets a server act, on one run after the other; until it ends, if it is the process that
@@ -148,7 +165,7 @@ fn through(server: &Server, request: &CommandRequest, rows: &[RunRow]) -> Vec<Do
     done
 }
 
-/// Acts in this process, and executes what goes on to its end.
+/// Acts in this process, and executes the runs that continue to their end.
 async fn here(
     host: &LocalEngine,
     request: &CommandRequest,

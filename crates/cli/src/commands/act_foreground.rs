@@ -1,4 +1,4 @@
-//! Doing something to a run by which it goes on: in the foreground of this process if it
+//! Commands that make a run continue: in the foreground of this process if it
 //! holds the data directory, else by asking a server.
 
 use windlass_core::event::{Compensation, Event};
@@ -52,7 +52,7 @@ fn one(
     is_dry: bool,
     options: WaitOptions,
 ) -> Result<Exit, Failure> {
-    let (mut named, mut asked) = (None, None);
+    let (mut named, mut asked, mut since) = (None, None, None);
     let done = access::act(settings, false, |access| {
         let session = access.session();
         // Named once: `@last` may be another run by the time that it is asked for again.
@@ -77,8 +77,10 @@ fn one(
                 return exit.map(Done::Exit);
             }
             Access::Server(session, server) if !is_done => {
-                if server.holder().is_some() {
-                    asked = Some(session.store.head(run).wait()?.sequence);
+                if server.holder().is_some() || request.command.is_followed() {
+                    let head = session.store.head(run).wait()?.sequence;
+                    since.get_or_insert(head);
+                    asked = server.holder().map(|_| head);
                 }
                 remote::act(server, run, request)?;
             }
@@ -91,7 +93,7 @@ fn one(
     })?;
     match done {
         Done::Exit(exit) => Ok(exit),
-        Done::Followed(run) => foreground::follow(settings, run, options),
+        Done::Followed(run) => foreground::follow(settings, run, WaitOptions { since, ..options }),
     }
 }
 
@@ -111,14 +113,11 @@ async fn local(
     options: WaitOptions,
 ) -> Result<Exit, Failure> {
     let resumes = request.is_none_or(|request| request.command == RunCommand::Resume);
-    let shown = match resumes {
-        // Progress is shown before the command, so that it misses nothing.
-        true => {
-            foreground::refuse_ended(run, session.status(run)?)?;
-            Some(foreground::show(host, session, run, options.quiet).await?)
-        }
-        false => None,
-    };
+    if resumes {
+        foreground::refuse_ended(run, session.status(run)?)?;
+    }
+    // From before the command, so that progress misses nothing of what follows from it.
+    let progress = foreground::listen(host, session, run, options.quiet).await?;
     if let Some(request) = request {
         command::execute(&host.engine, run, request).await?;
         if session.status(run)? == RunStatus::Paused {
@@ -127,10 +126,7 @@ async fn local(
     } else {
         host.engine.recover(run).await?;
     }
-    let progress = match shown {
-        Some(progress) => progress,
-        None => foreground::show(host, session, run, options.quiet).await?,
-    };
+    progress.begin();
     host.recover_parents(session, run).await?;
     host.look_around(session, Some(run));
     host.to_the_end(session, run, &progress, options).await
@@ -154,7 +150,7 @@ fn undone(settings: &Settings, reference: &str, exit: Exit) -> Result<Exit, Fail
         Some(Compensation::Incomplete) => {
             output.say(&format!(
                 "compensation: incomplete; `windlass compensate {run} --preview` lists it, \
-                 --retry NODE and --skip NODE go on"
+                 --retry NODE and --skip NODE continue"
             ));
             Exit::RunFailed
         }

@@ -56,13 +56,35 @@ pub(crate) fn run(settings: &Settings, arguments: &Actions) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
+/// The action types that workers have declared, where definitions are checked; none if they
+/// cannot be read, because the check is only the better for them.
+pub(crate) fn declared_types(settings: &Settings) -> Vec<DeclaredAction> {
+    let Some(server) = &settings.server else {
+        return stored(settings).unwrap_or_default();
+    };
+    let own = registry();
+    let listed = remote::actions(server).unwrap_or_default();
+    let listed = listed.iter().filter(|it| !own.contains(&it.name));
+    let declared = listed.map(|it| {
+        let schema = it.parameters.as_value();
+        // Without a schema of its own, a type is listed as one that takes any value.
+        let schema = schema.is_object().then(|| schema.to_string().into());
+        DeclaredAction::listed(&it.name, schema, now())
+    });
+    declared.collect()
+}
+
 /// What workers have declared in the data directory, if there is one.
-fn declared(settings: &Settings) -> Result<Vec<Description>, Failure> {
+fn stored(settings: &Settings) -> Result<Vec<DeclaredAction>, Failure> {
     if !settings.data_dir.exists() {
         return Ok(Vec::new());
     }
     let session = Session::queries(settings.clone())?;
-    let declared = declared_actions(&*session.store, None, now()).wait()?;
+    Ok(declared_actions(&*session.store, None, now()).wait()?)
+}
+
+fn declared(settings: &Settings) -> Result<Vec<Description>, Failure> {
+    let declared = stored(settings)?;
     let describe = |action: &DeclaredAction| Description {
         name: action.action.to_string(),
         description: action.description.as_deref().unwrap_or_default().to_owned(),
@@ -137,6 +159,8 @@ fn fields(schema: &Value) -> Vec<[Cell; 4]> {
         .flatten()
         .map(|(name, property)| {
             let meaning = property.get("description").and_then(Value::as_str);
+            // A comment of several lines is one sentence.
+            let meaning = meaning.map(|text| text.lines().collect::<Vec<_>>().join(" "));
             [
                 name.as_str().into(),
                 Cell::styled(kind(property), DIM),

@@ -5,12 +5,21 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::args::Backup;
+use crate::config::Config;
+use crate::database::NO_BACKUP;
 use crate::exit::{Exit, Failure};
 use crate::remote;
 use crate::session::{Session, Settings};
 
 /// Makes a backup.
-pub(crate) fn run(settings: &Settings, arguments: &Backup) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    settings: &Settings,
+    config: &Config,
+    arguments: &Backup,
+) -> Result<Exit, Failure> {
+    if settings.server.is_none() && config.value("backend") == Some("postgres") {
+        return Err(Failure::new(Exit::Usage, "BACKUP_UNSUPPORTED", NO_BACKUP));
+    }
     let file = &arguments.file;
     if file.exists() {
         let message = format!("{} exists", file.display());

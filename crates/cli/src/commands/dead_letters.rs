@@ -61,7 +61,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 }
 
 fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, Failure> {
-    let session = match access::open_alone(settings, false)? {
+    let session = match access::open(settings, false)? {
         Access::Held(session) => session,
         Access::Server(session, server) => {
             let runs = which.runs.iter().map(|run| session.find_run(run));
@@ -96,8 +96,8 @@ fn report(settings: &Settings, ids: &[String], requeue: bool) -> Result<Exit, Fa
         return Ok(Exit::Done);
     }
     let what = match requeue {
-        true => "is tried again by the next process that carries runs on",
-        false => "is no longer a dead letter: it has ended as Failed (DEAD_LETTERED)",
+        true => "is no longer a dead letter: the process that executes runs tries it again",
+        false => "is no longer a dead letter: if it had not ended, it is Failed (DEAD_LETTERED)",
     };
     for id in ids {
         settings.output.line(&format!("{id} {what}"))?;

@@ -1,6 +1,8 @@
 //! `windlass diff`: what changed between two versions of a workflow.
 
-use windlass_service::diff::{Changes, diff};
+use serde_json::Value;
+use windlass_service::diff::{ChangedValue, Changes, diff};
+use windlass_service::text::one_line;
 
 use crate::args::Diff;
 use crate::exit::{Exit, Failure};
@@ -37,7 +39,7 @@ fn version(text: &str) -> Result<u32, Failure> {
 /// What changed, for people.
 fn text(changes: &Changes, color: bool) -> String {
     let mut text = String::new();
-    let mut line = |mark: &str, what: &str| {
+    let mut line = |mark: &str, what: &str, values: &[&ChangedValue]| {
         let style = match mark {
             "+" => GREEN,
             "-" => RED,
@@ -45,27 +47,67 @@ fn text(changes: &Changes, color: bool) -> String {
         };
         text.push_str(&paint(color, style, &format!("{mark} {what}")));
         text.push('\n');
+        for value in values {
+            text.push_str(&paint(
+                color,
+                style,
+                &format!("    {}", changed_value(value)),
+            ));
+            text.push('\n');
+        }
     };
-    for key in &changes.keys {
-        line("~", key);
+    let values_of = |node: Option<&str>| -> Vec<&ChangedValue> {
+        let values = changes.values.iter();
+        values.filter(|it| it.node.as_deref() == node).collect()
+    };
+    if !changes.keys.is_empty() {
+        line("~", &changes.keys.join(", "), &values_of(None));
     }
     for id in &changes.removed {
-        line("-", &format!("node {id}"));
+        line("-", &format!("node {id}"), &[]);
     }
     for id in &changes.added {
-        line("+", &format!("node {id}"));
+        line("+", &format!("node {id}"), &[]);
     }
     for (id, keys) in &changes.changed {
-        line("~", &format!("node {id}: {}", keys.join(", ")));
+        let values = values_of(Some(id));
+        line("~", &format!("node {id}: {}", keys.join(", ")), &values);
     }
     for edge in &changes.edges_removed {
-        line("-", &format!("edge {edge}"));
+        line("-", &format!("edge {edge}"), &[]);
     }
     for edge in &changes.edges_added {
-        line("+", &format!("edge {edge}"));
+        line("+", &format!("edge {edge}"), &[]);
     }
     if text.is_empty() {
         text.push_str("no difference\n");
     }
     text
 }
+
+/// `parameters.amount: 5 → 7`
+fn changed_value(changed: &ChangedValue) -> String {
+    let place = changed.pointer.trim_start_matches('/').replace('/', ".");
+    let place = place.replace("~1", "/").replace("~0", "~");
+    let shown = |value: &Value| shortened(&one_line(&value.to_string()));
+    match (&changed.from, &changed.to) {
+        (Some(from), Some(to)) => format!("{place}: {} → {}", shown(from), shown(to)),
+        (Some(from), None) => format!("{place}: {} → (removed)", shown(from)),
+        (None, Some(to)) => format!("{place}: (none) → {}", shown(to)),
+        (None, None) => place,
+    }
+}
+
+/// The beginning of a long value; `--json` has it whole.
+fn shortened(text: &str) -> String {
+    match text.chars().count() {
+        0..=VALUE_CHARACTERS => text.to_owned(),
+        _ => {
+            let beginning: String = text.chars().take(VALUE_CHARACTERS).collect();
+            format!("{beginning}…")
+        }
+    }
+}
+
+/// How much of a value a line has.
+const VALUE_CHARACTERS: usize = 120;

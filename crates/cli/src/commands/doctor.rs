@@ -1,5 +1,6 @@
 //! `windlass doctor`: the installation, finding by finding, with what to do about each.
 
+mod database;
 mod server;
 
 use std::borrow::Cow;
@@ -8,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use windlass_api::auth::{KeySource, count_keys};
 use windlass_core::printable::one_line;
-use windlass_store::{Health, Queries as _, RunFilter, Wait as _};
+use windlass_store::{Health, Queries, RunFilter, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
 use crate::args::Doctor;
@@ -59,6 +60,12 @@ pub(crate) fn run(
         check_clock(&mut findings);
         return findings.end(settings);
     }
+    let url = arguments.database.postgres_url.as_deref();
+    if url.is_some() || config.value("backend") == Some("postgres") {
+        database::check(config, url, &mut findings);
+        check_clock(&mut findings);
+        return findings.end(settings);
+    }
     let directory = &settings.data_dir;
     if check_directory(directory, &mut findings) {
         match Session::queries(settings.clone()) {
@@ -100,7 +107,7 @@ fn check_keys(source: &str, findings: &mut Findings) -> Result<(), Failure> {
 
 /// Lets a directory open whose write-ahead log lost commits.
 fn accept_loss(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    settings.refuse_server("doctor --accept-loss")?;
+    settings.refuse_server_for_files("doctor --accept-loss")?;
     match windlass_store_embedded::accept_loss(&settings.data_dir)? {
         None => {
             let text = "nothing is lost, and nothing was changed".to_owned();
@@ -195,6 +202,7 @@ fn check_store(store: &EmbeddedStore, settings: &Settings, findings: &mut Findin
         None => findings.add("journal's end", Grade::Ok, "whole".to_owned(), ""),
     }
     check_unfinished(store, findings);
+    check_letters(store, findings);
     settings.output.say("reading everything that is stored …");
     match store.check(None) {
         Ok(damage) if damage.is_empty() => {
@@ -238,6 +246,28 @@ fn check_health(health: &Health, findings: &mut Findings) {
     }
 }
 
+/// Runs that the engine gave up.
+fn check_letters(store: &dyn Queries, findings: &mut Findings) {
+    const COUNTED: usize = 100;
+    let filter = RunFilter {
+        dead: Some(true),
+        limit: COUNTED,
+        ..RunFilter::default()
+    };
+    let Ok(page) = store.runs(&filter).wait() else {
+        return;
+    };
+    let more = if page.next.is_some() { "at least " } else { "" };
+    match page.rows.len() {
+        0 => findings.add("dead letters", Grade::Ok, "none".to_owned(), ""),
+        count => {
+            let text = format!("{more}{count} that no process executes");
+            let what = "see `windlass dead-letters`, then requeue or purge them";
+            findings.add("dead letters", Grade::Warn, text, what);
+        }
+    }
+}
+
 /// Runs that no process executes, and runs from the future.
 fn check_unfinished(store: &EmbeddedStore, findings: &mut Findings) {
     const LOOKED_AT: usize = 100;
@@ -251,7 +281,7 @@ fn check_unfinished(store: &EmbeddedStore, findings: &mut Findings) {
             ""
         };
         let text = format!(
-            "{more}{} unfinished, and no process carries them on",
+            "{more}{} unfinished, and no process executes them",
             rows.len()
         );
         let what = "see `windlass runs --status running`, then `windlass resume RUN`";
@@ -368,7 +398,7 @@ impl Grade {
 }
 
 struct Finding {
-    name: &'static str,
+    name: Cow<'static, str>,
     grade: Grade,
     text: String,
     what: Cow<'static, str>,
@@ -382,13 +412,13 @@ struct Findings {
 impl Findings {
     fn add(
         &mut self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         grade: Grade,
         text: String,
         what: impl Into<Cow<'static, str>>,
     ) {
         self.list.push(Finding {
-            name,
+            name: name.into(),
             grade,
             text,
             what: what.into(),
@@ -435,7 +465,7 @@ impl Findings {
                 Grade::Warn => ("!", YELLOW),
                 Grade::Error => ("✗", RED),
             };
-            let (mark, name) = (paint(color, style, mark), finding.name);
+            let (mark, name) = (paint(color, style, mark), &finding.name);
             text.push_str(&format!("{mark} {name:<15} {}\n", one_line(&finding.text)));
             if !finding.what.is_empty() {
                 let what = paint(color, DIM, &format!("→ {}", finding.what));

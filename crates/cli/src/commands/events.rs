@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 
 use serde_json::Value;
+use windlass_core::run::with_name;
 use windlass_engine::history::{Level, PublicEvent, for_each_event};
 
 use crate::args::Events;
@@ -11,8 +12,9 @@ use crate::exit::{Exit, Failure};
 use crate::moment::duration;
 use crate::output::{Output, closed_pipe};
 use crate::paint::{BOLD, DIM, GREEN, RED, YELLOW, paint};
+use crate::screen;
 use crate::session::{Session, Settings};
-use crate::table::{cut, width};
+use crate::table::folded;
 
 /// The columns before an event's node: position, time and kind with their gaps.
 const PREFIX: usize = 43;
@@ -21,7 +23,8 @@ const PREFIX: usize = 43;
 pub(crate) fn run(settings: &Settings, arguments: &Events) -> Result<Exit, Failure> {
     let session = Session::queries(settings.clone())?;
     let run = session.find_run(&arguments.run)?;
-    let mut out = settings.output.stdout();
+    // Lines for people are made printable one by one, and keep the program's own styles.
+    let mut out = screen::stdout(settings.output.terminal && settings.output.json);
     let mut lines = Lines::new(settings.output);
     let mut written = Ok(());
     for_each_event(&*session.store, &session.plans, run, |event| {
@@ -78,7 +81,8 @@ impl Lines {
             (Level::Info, _) => anstyle::Style::new(),
         };
         let position = format!("{:>4}", event.position);
-        let mut what = event.node.as_deref().unwrap_or_default().to_owned();
+        let node = event.node.as_deref().unwrap_or_default();
+        let mut what = with_name(node, event.name.as_deref());
         if let Some(attempt) = event.attempt.filter(|&attempt| attempt > 1) {
             what.push_str(&format!(" #{attempt}"));
         }
@@ -89,14 +93,14 @@ impl Lines {
             "  "
         };
         let rest = format!("{what}{separator}{detail}");
-        let room = width(&self.output).map_or(usize::MAX, |width| width.saturating_sub(PREFIX));
         text.push_str(&format!(
-            "{}  {}  {}  {}",
+            "{}  {}  {}  ",
             paint(color, DIM, &position),
             paint(color, DIM, time),
             paint(color, style, &format!("{:<21}", event.kind)),
-            cut(&rest, room)
         ));
+        let lines = folded(&self.output, &rest, PREFIX);
+        text.push_str(&lines.join(&format!("\n{}", " ".repeat(PREFIX))));
         text.truncate(text.trim_end().len());
         text.push('\n');
         text
@@ -111,7 +115,7 @@ fn detail(event: &PublicEvent) -> String {
     match event.kind {
         "RunQueued" => {
             let version = data.get("version").and_then(Value::as_u64).unwrap_or(0);
-            format!("{} v{version}", text("workflowId"))
+            super::runs::versioned(text("workflowId"), version)
         }
         "NodeSucceeded" if data.contains_key("reused") => "reused".to_owned(),
         "NodeSucceeded" | "CompensationSucceeded" => took().unwrap_or_default(),
@@ -145,7 +149,7 @@ fn detail(event: &PublicEvent) -> String {
             Some(failure) => format!("{}  {}", text("status"), error(Some(failure))),
             None => text("status").to_owned(),
         },
-        "RunRecovered" => "carried on by another process".to_owned(),
+        "RunRecovered" => "recovered by another process".to_owned(),
         "Checkpointed" => "recovery reads on from here".to_owned(),
         "Warning" => format!("{}: {}", text("code"), text("message")),
         _ => structural(event),

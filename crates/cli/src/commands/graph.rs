@@ -5,10 +5,12 @@ use std::path::Path;
 
 use windlass_graph::{Format, Graph, RenderOptions, render};
 use windlass_service::drawing::{self, to_json};
+use windlass_service::frozen::Expected;
 
 use crate::args::{Graph as Arguments, GraphFormat};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
+use crate::paint::drawn;
 use crate::session::{Session, Settings};
 use crate::table::width;
 
@@ -16,8 +18,9 @@ use crate::table::width;
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<Exit, Failure> {
     let path = Path::new(&arguments.subject);
     let graph = if path.is_file() {
-        let (name, text) = definition_file::read_graph(path)?;
-        let parsed = definition_file::accept(&name, &text)?;
+        let (name, text) = definition_file::read_named(path)?;
+        let accepted = definition_file::accept_source(&name, &text, Expected::default())?;
+        let parsed = accepted.parsed;
         Graph::from_definition(&parsed.definition, arguments.expand)
     } else {
         of_run(settings, &arguments.subject, arguments.expand)?
@@ -33,12 +36,13 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<Exit, Fa
         GraphFormat::Ascii => Format::Ascii,
     };
     let options = RenderOptions {
+        expand: arguments.expand,
         width: width(&settings.output).unwrap_or(RenderOptions::default().width),
         color: settings.output.color,
     };
     let text = render(&graph, format, &options)
         .map_err(|error| Failure::new(Exit::Invalid, "GRAPH_TOO_LARGE", error))?;
-    settings.output.data(&text)?;
+    settings.output.data(&drawn(&text))?;
     Ok(Exit::Done)
 }
 

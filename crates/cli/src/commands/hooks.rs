@@ -79,9 +79,10 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 
 fn set(settings: &Settings, asked: &HookSet) -> Result<Exit, Failure> {
     let what = (&*asked.id, &*asked.workflow);
-    let made = match access::open_alone(settings, false)? {
+    let made = match access::open(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
+            block_on(crate::catalogue::must_have(&*session.store, None, what.1))?;
             let made = block_on(secret_store::make_hook(
                 &*session.store,
                 &keys,
@@ -113,7 +114,7 @@ fn set(settings: &Settings, asked: &HookSet) -> Result<Exit, Failure> {
 }
 
 fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
-    match access::open_alone(settings, false)? {
+    match access::open(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
             block_on(secret_store::remove_hook(&*session.store, &keys, None, id))?;

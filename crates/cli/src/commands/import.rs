@@ -1,4 +1,4 @@
-//! `windlass import`: the graph of a paused run is replaced, the surgeon's last resort.
+//! `windlass import`: the graph of a paused or failed run is replaced.
 
 use windlass_engine::load_run;
 
@@ -8,8 +8,8 @@ use crate::commands::act_bulk::{self, Target};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
 use crate::session::{Session, Settings};
-use crate::source::prepare_named;
-use windlass_service::frozen;
+use crate::source::build;
+use windlass_service::frozen::Expected;
 
 /// Replaces a run's graph.
 pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failure> {
@@ -21,15 +21,14 @@ pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failu
     };
     let name = arguments.file.display().to_string();
     let text = definition_file::read(&arguments.file)?;
-    // The signature does not cover the edited graph.
-    let (name, text) = match frozen::read(&name, &text).map_err(not_importable)? {
-        Some(graph) => {
-            let text = graph.into_definition(Some(&workflow))?;
-            (format!("{name} as a definition"), text)
-        }
-        None => (name, text),
+    let expected = Expected {
+        workflow: Some(&workflow),
+        plain_graphs: true,
+        ..Expected::default()
     };
-    let prepared = prepare_named(&name, &text).map_err(not_importable)?;
+    let accepted = definition_file::accept_source(&name, &text, expected);
+    let accepted = accepted.map_err(not_importable)?.parsed;
+    let prepared = build(accepted.definition, accepted.json).map_err(not_importable)?;
     let text = String::from_utf8_lossy(&prepared.text).into_owned();
     let request = request(RunCommand::Import, arguments.reason.as_ref()).with(text);
     let run = run.to_string();

@@ -6,8 +6,11 @@ mod act_foreground;
 mod actions;
 mod backup;
 mod bench;
+mod blob;
 mod cancel;
+mod cluster;
 mod compensate;
+mod complete;
 mod completions;
 mod config;
 mod dead_letters;
@@ -21,9 +24,12 @@ mod fork_many;
 mod graph;
 mod hooks;
 mod import;
+mod migrate;
 mod pause;
 mod plan;
+mod pools;
 mod publish;
+mod query;
 mod reattempt;
 mod rebuild;
 mod restore;
@@ -34,18 +40,21 @@ mod runs;
 mod schedules;
 mod schema;
 mod secrets;
-mod serve;
+pub(crate) mod serve;
 mod set_result;
 mod show;
 mod signal;
 pub(crate) mod simulate;
 mod skip;
+mod start;
 mod token;
 mod validate;
 mod verify;
 mod watch;
 mod why;
 mod workflows;
+
+pub(crate) use watch::dead_letter;
 
 use crate::args::{Arguments, Command};
 use crate::config::Config;
@@ -67,6 +76,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failur
 fn obey(command: &Command, config: &Config, settings: &Settings) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(settings, arguments),
+        Command::Start(arguments) => start::run(settings, arguments),
         Command::Validate(arguments) => validate::run(settings, arguments),
         Command::Simulate(arguments) => simulate::run(settings, arguments),
         Command::Graph(arguments) => graph::run(settings, arguments),
@@ -77,6 +87,7 @@ fn obey(command: &Command, config: &Config, settings: &Settings) -> Result<Exit,
         Command::Show(arguments) => show::run(settings, arguments),
         Command::Watch(arguments) => watch::run(settings, arguments),
         Command::Result(arguments) => result::run(settings, arguments),
+        Command::Blob(arguments) => blob::run(settings, arguments),
         Command::Events(arguments) => events::run(settings, arguments),
         Command::Why(arguments) => why::run(settings, arguments),
         Command::Cancel(arguments) => cancel::run(settings, arguments),
@@ -92,20 +103,33 @@ fn obey(command: &Command, config: &Config, settings: &Settings) -> Result<Exit,
         Command::Export(arguments) => export::run(settings, arguments),
         Command::Verify(arguments) => verify::run(settings, arguments),
         Command::Rebuild => rebuild::run(settings),
-        Command::Backup(arguments) => backup::run(settings, arguments),
+        Command::Backup(arguments) => backup::run(settings, config, arguments),
         Command::Restore(arguments) => restore::run(settings, arguments),
         Command::DeadLetters(arguments) => dead_letters::run(settings, arguments),
         Command::Secrets(arguments) => secrets::run(settings, arguments),
         Command::Hooks(arguments) => hooks::run(settings, arguments),
+        Command::Pools(arguments) => pools::run(settings, arguments),
         Command::Schedules(arguments) => schedules::run(settings, arguments),
         Command::Serve(arguments) => serve::run(&settings.here(), config, arguments),
         Command::Dev(arguments) => serve::dev(&settings.here(), config, arguments),
+        Command::Cluster => cluster::run(settings),
         Command::Token(arguments) => token::run(settings, arguments),
         Command::Doctor(arguments) => doctor::run(settings, config, arguments),
+        Command::Query(arguments) => query::run(settings, config, arguments),
+        Command::Migrate(arguments) => migrate::run(settings, config, arguments),
         Command::Config => config::run(settings, config),
         Command::Schema => schema::run(settings),
         Command::Actions(arguments) => actions::run(settings, arguments),
         Command::Completions(arguments) => completions::run(settings, arguments),
-        Command::Bench(arguments) => bench::run(settings, arguments),
+        Command::Bench(arguments) => bench::run(settings, config, arguments),
+        Command::Complete(arguments) => complete::run(settings, arguments),
+    }
+}
+
+/// A version for people; a run with a graph of its own has none.
+fn version_word(version: u32) -> String {
+    match version {
+        0 => "frozen".to_owned(),
+        version => format!("v{version}"),
     }
 }

@@ -3,6 +3,7 @@
 
 use windlass_service::publishing::would_publish;
 
+use crate::commands::version_word;
 use crate::exit::{Exit, Failure};
 use crate::session::{Session, Settings};
 use crate::source::PreparedDefinition;
@@ -31,7 +32,7 @@ pub(crate) fn run(settings: &Settings, definition: &PreparedDefinition) -> Resul
         table.row([
             session.short_id(row.run)?.into(),
             row.status.as_str().into(),
-            format!("v{}", row.version).into(),
+            version_word(row.version).into(),
             effect.name().into(),
             effect.detail().into(),
         ]);

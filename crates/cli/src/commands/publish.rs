@@ -1,28 +1,41 @@
 //! `windlass publish`: a definition into the catalogue, as a new version if it is new.
 
 use serde_json::json;
-use windlass_store::Published;
+use windlass_service::children;
+use windlass_store::{Published, block_on};
 
 use crate::access::{self, Access};
 use crate::args::Publish;
 use crate::catalogue;
+use crate::commands::actions::declared_types;
 use crate::commands::plan;
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
 use crate::remote;
 use crate::session::Settings;
-use crate::source::{PreparedDefinition, prepare_named};
+use crate::source::prepare_named;
 
 /// Publishes a file.
 pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Failure> {
     let text = definition_file::read(&arguments.file)?;
-    let definition = prepare_named(&arguments.file.display().to_string(), &text)?;
-    drop(text);
+    let name = arguments.file.display().to_string();
+    let definition = prepare_named(&name, &text, || declared_types(settings))?;
     if arguments.plan {
         return plan::run(settings, &definition);
     }
     let workflow = definition.plan.workflow().to_owned();
-    let Published { version, created } = publish(settings, &definition)?;
+    let published = access::act(settings, true, |access| match access {
+        Access::Held(session) => {
+            let store = &*session.store;
+            if !arguments.allow_unknown {
+                let refusing = children::refuse_unknown(store, None, &name, &definition, &text);
+                block_on(refusing)?;
+            }
+            Ok(catalogue::publish(store, None, definition.clone())?)
+        }
+        Access::Server(_, server) => remote::publish(server, &definition, arguments.allow_unknown),
+    });
+    let Published { version, created } = published?;
     let output = settings.output;
     if output.json {
         output.json(&json!({
@@ -36,16 +49,4 @@ pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Fail
         ))?;
     }
     Ok(Exit::Done)
-}
-
-/// Publishes where it can be done. Publishing the same twice changes nothing.
-fn publish(settings: &Settings, definition: &PreparedDefinition) -> Result<Published, Failure> {
-    access::act(settings, true, |access| match access {
-        Access::Held(session) => Ok(catalogue::publish(
-            &*session.store,
-            None,
-            definition.clone(),
-        )?),
-        Access::Server(_, server) => remote::publish(server, definition),
-    })
 }

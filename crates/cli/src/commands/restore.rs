@@ -9,7 +9,7 @@ use crate::session::Settings;
 
 /// Restores a backup into the data directory, which must be missing or empty.
 pub(crate) fn run(settings: &Settings, arguments: &Restore) -> Result<Exit, Failure> {
-    settings.refuse_server("restore")?;
+    settings.refuse_server_for_files("restore")?;
     let (file, directory) = (&arguments.file, &settings.data_dir);
     if !file.exists() {
         let message = format!("there is no file {}", file.display());

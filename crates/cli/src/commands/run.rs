@@ -9,9 +9,10 @@ use windlass_engine::{Begin, Clock as _, StartRequest, Started, SystemClock};
 
 use crate::access::{self, Access};
 use crate::args::Run;
+use crate::commands::validate;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, WaitOptions};
-use crate::launch::{Launch, label_problem, launch, refuse_disabled};
+use crate::launch::{Launch, Launched, label_problem, launch, refuse_disabled};
 use crate::local_engine::{LocalEngine, with_engine};
 use crate::overrides::Overrides;
 use crate::progress::{Progress, Style};
@@ -19,7 +20,7 @@ use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
 use crate::source::{Source, prepare, read_limited};
 use windlass_engine::limits;
-use windlass_store::Wait as _;
+use windlass_store::{Published, Wait as _};
 
 /// Runs a definition.
 pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure> {
@@ -51,6 +52,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
     let done = access::act(settings, true, |access| match access {
         Access::Held(session) => {
             let request = request.take().expect("nothing is tried after this");
+            validate::warn_of_unknown(session, &arguments.file, &request.definition.plan)?;
             let exit = with_engine(session, arguments.max_parallel, async |host| {
                 if arguments.detach {
                     queue(host, session, request).await
@@ -120,14 +122,35 @@ fn submit(
             .next(),
     };
     let newest = newest.filter(|row| row.digest == request.definition.digest);
+    let version = match newest {
+        Some(row) => Some(row.version),
+        None if request.frozen => None,
+        None => {
+            windlass_engine::check_trigger(&request.definition.plan, &request.request.trigger)?;
+            let published = remote::publish(server, &request.definition, false)?;
+            if !arguments.quiet {
+                say_published(session, workflow, published);
+            }
+            Some(published.version)
+        }
+    };
     let own = &mut request.request.request_id;
     own.get_or_insert_with(|| request.run.to_string().into());
-    let started = remote::start(server, newest.map(|row| row.version), request)?;
+    let started = remote::start(server, version, request)?;
     let existing = started.existing && !has_made_up_id(request);
     Ok(Started {
         existing,
         ..started
     })
+}
+
+/// Says that the definition has become a new version of its workflow.
+fn say_published(session: &Session, workflow: &str, published: Published) {
+    let Published { version, created } = published;
+    if created {
+        let output = session.settings.output;
+        output.say(&format!("published {workflow} version {version}"));
+    }
 }
 
 /// Says which node will wait, because the workers here lack what it requires.
@@ -157,7 +180,7 @@ async fn local(
     let style = Style::of(session.settings.output, options.quiet);
     let progress = Progress::of_new(own, &request.definition.plan, style);
     host.event_fanout.follow(own, &progress);
-    let Started { run, existing } = start(host, request).await?;
+    let Started { run, existing } = start(host, session, request, options.quiet).await?;
     if existing {
         say_existing(session, run);
     }
@@ -182,13 +205,22 @@ async fn local(
 
 /// Queues the run; the next process that holds the data directory executes it.
 async fn queue(host: &LocalEngine, session: &Session, request: Launch) -> Result<Exit, Failure> {
-    print_queued(session, start(host, request).await?, false)
+    print_queued(session, start(host, session, request, false).await?, false)
 }
 
 /// Starts the run on the engine of this process.
-async fn start(host: &LocalEngine, request: Launch) -> Result<Started, Failure> {
+async fn start(
+    host: &LocalEngine,
+    session: &Session,
+    request: Launch,
+    quiet: bool,
+) -> Result<Started, Failure> {
     let made_up = has_made_up_id(&request);
-    let started = launch(&host.engine, request).await?;
+    let workflow = request.definition.plan.workflow().to_owned();
+    let Launched { started, published } = launch(&host.engine, request).await?;
+    if let Some(published) = published.filter(|_| !quiet) {
+        say_published(session, &workflow, published);
+    }
     let existing = started.existing && !made_up;
     Ok(Started {
         existing,
@@ -202,13 +234,17 @@ fn has_made_up_id(request: &Launch) -> bool {
     request.request.request_id.as_deref() == Some(&*request.run.to_string())
 }
 
-fn say_existing(session: &Session, run: RunId) {
+pub(super) fn say_existing(session: &Session, run: RunId) {
     session.settings.output.say(&format!(
         "the request id has been used before, by run {run}: it is not started again"
     ));
 }
 
-fn print_queued(session: &Session, started: Started, acquired: bool) -> Result<Exit, Failure> {
+pub(super) fn print_queued(
+    session: &Session,
+    started: Started,
+    acquired: bool,
+) -> Result<Exit, Failure> {
     let Started { run, existing } = started;
     let output = session.settings.output;
     let status = session.status(run)?;
@@ -222,7 +258,7 @@ fn print_queued(session: &Session, started: Started, acquired: bool) -> Result<E
         output.data(&run.to_string())?;
         if status == RunStatus::Pending && !acquired {
             output.say(&format!(
-                "queued; the next `windlass run` or `windlass resume` here carries it on, \
+                "queued; the next `windlass run` or `windlass resume` here executes it, \
                  or now: windlass resume {run}"
             ));
         }

@@ -11,6 +11,7 @@ use windlass_store::{Schedule, Wait as _, block_on};
 use super::run::{labels, trigger};
 use crate::access::{self, Access};
 use crate::args::{ScheduleSet, Schedules, SchedulesCommand};
+use crate::catalogue;
 use crate::exit::{Exit, Failure};
 use crate::moment::{now, readable};
 use crate::paint::{DIM, RED, YELLOW};
@@ -125,8 +126,16 @@ fn set(settings: &Settings, asked: &ScheduleSet) -> Result<Exit, Failure> {
     schedule.priority = asked.priority;
     schedule.catch_up = schedules::catch_up(&asked.catch_up)?;
     schedule.overlap = schedules::overlap(&asked.overlap)?;
-    let kept = match access::open_alone(settings, false)? {
-        Access::Held(session) => keep(&session, schedule)?,
+    let kept = match access::open(settings, false)? {
+        Access::Held(session) => {
+            check_schedule(schedule.clone(), now()).map_err(ScheduleError::Invalid)?;
+            block_on(catalogue::must_have(
+                &*session.store,
+                None,
+                &schedule.workflow,
+            ))?;
+            keep(&session, schedule)?
+        }
         Access::Server(_, server) => remote::put_schedule(&server, &schedule)?,
     };
     report(settings, &kept)
@@ -144,7 +153,7 @@ fn keep(session: &Session, schedule: Schedule) -> Result<Schedule, Failure> {
 }
 
 fn enable(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure> {
-    let kept = match access::open_alone(settings, false)? {
+    let kept = match access::open(settings, false)? {
         Access::Held(session) => {
             let found = session.store.schedule(None, id).wait()?;
             let mut schedule = found.ok_or_else(|| unknown(id))?;
@@ -171,7 +180,7 @@ fn report(settings: &Settings, schedule: &Schedule) -> Result<Exit, Failure> {
 }
 
 fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
-    match access::open_alone(settings, false)? {
+    match access::open(settings, false)? {
         Access::Held(session) => {
             if !block_on(session.store.remove_schedule(None, id))? {
                 return Err(unknown(id).into());

@@ -5,6 +5,8 @@ use crate::session::Settings;
 
 /// Prints the schema.
 pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
-    settings.output.json(&windlass_core::definition::schema())?;
+    settings
+        .output
+        .json(&windlass_service::definition_schema::schema())?;
     Ok(Exit::Done)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_service::secrets::{self as secret_store, VALUE_LIMIT_BYTES};
+use windlass_service::wait_state::plural;
 use windlass_store::{SecretRow, Wait as _, block_on};
 
 use crate::access::{self, Access};
@@ -76,7 +77,7 @@ fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
     // An invalid name is refused before the user types the value.
     secret_store::check_name(name)?;
     let value = value(arguments)?;
-    let created = match access::open_alone(settings, true)? {
+    let created = match access::open(settings, true)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
             let store = &*session.store;
@@ -96,7 +97,7 @@ fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
 
 fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
     secret_store::check_name(name)?;
-    let removed = match access::open_alone(settings, false)? {
+    let removed = match access::open(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
             block_on(secret_store::remove(&*session.store, &keys, None, name))
@@ -119,7 +120,7 @@ fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
 
 /// A new key. Wherever that breaks off, everything can be opened, and it can be done again.
 fn rotate(settings: &Settings) -> Result<Exit, Failure> {
-    let rotated = match access::open_alone(settings, false)? {
+    let rotated = match access::open(settings, false)? {
         Access::Held(session) => {
             block_on(secret_store::rotate(&*session.store, &*keys(settings)?))?
         }
@@ -131,8 +132,12 @@ fn rotate(settings: &Settings) -> Result<Exit, Failure> {
         output.json(&json!({ "secrets": secrets, "hooks": hooks }))?;
         return Ok(Exit::Done);
     }
+    let (secret, hook) = (
+        plural(secrets as u64, "secret"),
+        plural(hooks as u64, "hook"),
+    );
     output.line(&format!(
-        "sealed anew: {secrets} secrets, and those of {hooks} hooks"
+        "sealed anew: {secrets} {secret}, and those of {hooks} {hook}"
     ))?;
     output.say("backups from before need the old key");
     Ok(Exit::Done)

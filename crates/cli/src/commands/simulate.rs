@@ -1,16 +1,12 @@
 //! `windlass simulate`: a definition in virtual time, many times over, with random
-//! outcomes, delays and crashes. No action is called, and nothing is stored.
+//! outcomes, delays and crashes. Nothing is stored, and no action with an effect is called.
 
 mod report;
-mod script;
-mod summary;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
-use windlass_sim::account::Account;
-use windlass_sim::simulate::Simulation;
+use windlass_service::simulate::{self, SimulateOptions};
 
 use crate::exit::{Exit, Failure};
 use crate::overrides::Overrides;
@@ -54,50 +50,24 @@ pub(crate) struct Simulate {
 /// Simulates, and reports what can happen.
 pub(crate) fn run(settings: &Settings, arguments: &Simulate) -> Result<Exit, Failure> {
     let prepared = source::prepare(&arguments.file, &Overrides::default())?;
-    let text = String::from_utf8_lossy(&prepared.definition.text).into_owned();
-    let trigger = super::run::trigger(arguments.trigger.as_deref())?;
-    windlass_engine::check_trigger(&prepared.definition.plan, &trigger)?;
-    let simulation = Simulation {
-        text: text.into(),
-        script: Arc::new(script::of(arguments, &prepared.definition.plan)?),
-        plan: prepared.definition.plan,
-        trigger,
-        defaults: settings.defaults.clone(),
+    let options = SimulateOptions {
+        trigger: super::run::trigger(arguments.trigger.as_deref())?,
+        fail: arguments.fail.clone(),
+        delay: arguments.delay.clone(),
+        returns: arguments.returns.clone(),
+        signals: arguments.signals.clone(),
         crashes: !arguments.no_crashes,
         max_steps: arguments.max_steps,
     };
+    let defaults = settings.defaults.clone();
+    let simulation = simulate::simulation(prepared.definition, &options, defaults)?;
     if let Some(seed) = arguments.seed {
         let account = simulation.run(seed);
         report::one(settings, &simulation, &account)?;
         return Ok(Exit::Done);
     }
-    let accounts = run_all(&simulation, arguments.seeds);
-    let summary = summary::of(&simulation.plan, &accounts);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let summary = simulate::run_all(&simulation, arguments.seeds, threads);
     report::all(settings, arguments, &simulation, &summary)?;
     Ok(Exit::Done)
-}
-
-/// All seeds on all cores, in order.
-fn run_all(simulation: &Simulation, seeds: u64) -> Vec<Account> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut accounts: Vec<Account> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads as u64)
-            .map(|first| {
-                let mine = (first..seeds).step_by(threads);
-                scope.spawn(move || {
-                    let one = |seed| Account {
-                        story: Vec::new(),
-                        ..simulation.run(seed)
-                    };
-                    mine.map(one).collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        let joined = workers.into_iter().map(|worker| worker.join());
-        joined
-            .flat_map(|accounts| accounts.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    accounts.sort_by_key(|account| account.seed);
-    accounts
 }

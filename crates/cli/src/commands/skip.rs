@@ -1,4 +1,4 @@
-//! `windlass skip`: a node counts as succeeded, with null, and the run goes on.
+//! `windlass skip`: a node counts as succeeded, with null, and the run continues.
 
 use crate::args::Skip;
 use crate::command::{RunCommand, request};

@@ -3,18 +3,32 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_core::definition::{Problem, Severity};
+use windlass_core::definition::{Problem, Severity, UnknownWorkflows};
+use windlass_core::plan::Plan;
+use windlass_engine::DeclaredAction;
+use windlass_service::children;
+use windlass_service::definition::Surroundings;
+use windlass_service::frozen::{Expected, check_source};
+use windlass_service::source::prepare_text;
+use windlass_store::block_on;
 
 use crate::args::Validate;
+use crate::commands::actions::declared_types;
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
-use crate::session::Settings;
+use crate::session::{Session, Settings};
 
 /// Checks files.
 pub(crate) fn run(settings: &Settings, arguments: &Validate) -> Result<Exit, Failure> {
+    // A file that cannot be read keeps none of the others from being checked.
+    let mut unreadable = None;
     let mut files = Vec::with_capacity(arguments.files.len());
     for file in &arguments.files {
-        files.push(File::check(file)?);
+        match File::check(settings, file) {
+            Ok(file) => files.push(file),
+            Err(failure) if settings.output.json => return Err(failure),
+            Err(failure) => drop(unreadable.get_or_insert(failure)),
+        }
     }
     let valid = files.iter().all(File::is_valid);
     if settings.output.json {
@@ -31,9 +45,13 @@ pub(crate) fn run(settings: &Settings, arguments: &Validate) -> Result<Exit, Fai
                 settings.output.say_lines(&problem.render(&file.text));
             }
         }
-        settings.output.data(&summary(&files))?;
+        settings.output.say(&summary(&files));
     }
-    Ok(if valid { Exit::Done } else { Exit::Invalid })
+    match unreadable {
+        Some(failure) => Err(failure),
+        None if valid => Ok(Exit::Done),
+        None => Ok(Exit::Invalid),
+    }
 }
 
 struct File {
@@ -42,12 +60,26 @@ struct File {
 }
 
 impl File {
-    fn check(path: &Path) -> Result<Self, Failure> {
-        let (name, text) = definition_file::read_graph(path)?;
-        let problems = match definition_file::check(&name, &text) {
-            Ok(parsed) => parsed.warnings,
-            Err(problems) => problems,
+    fn check(settings: &Settings, path: &Path) -> Result<Self, Failure> {
+        let (name, text) = definition_file::read_named(path)?;
+        let unknown = unknown_workflows(settings, &text);
+        let check = |declared: &[DeclaredAction]| {
+            let expected = Expected {
+                surroundings: Surroundings {
+                    unknown_workflows: unknown.as_ref(),
+                    declared,
+                },
+                ..Expected::default()
+            };
+            match check_source(&name, &text, expected) {
+                Ok(checked) => checked.parsed.warnings,
+                Err(error) => error.into_problems(&name),
+            }
         };
+        let mut problems = check(&[]);
+        if definition_file::has_unknown_action(&problems) {
+            problems = check(&declared_types(settings));
+        }
         Ok(Self { text, problems })
     }
 
@@ -59,6 +91,54 @@ impl File {
         let of = |problem: &&Problem| problem.severity == severity;
         self.problems.iter().filter(of).count()
     }
+}
+
+/// The subworkflows that the catalogue of the data directory lacks, where there is one. A file
+/// may be checked before the others are published, so they are warnings.
+fn unknown_workflows(settings: &Settings, text: &[u8]) -> Option<UnknownWorkflows> {
+    let has_children = text.windows(11).any(|part| part == b"subworkflow");
+    if !has_children || settings.server.is_some() || !settings.data_dir.is_dir() {
+        return None;
+    }
+    let prepared = prepare_text(text).ok()?;
+    let session = Session::queries(settings.clone()).ok()?;
+    let unknown = children::unknown_workflows(&*session.store, None, &prepared.plan);
+    block_on(unknown).ok()?
+}
+
+/// Warns of the subworkflows that the catalogue lacks: their nodes would fail.
+pub(crate) fn warn_of_unknown(session: &Session, file: &Path, plan: &Plan) -> Result<(), Failure> {
+    let unknown = children::unknown_workflows(&*session.store, None, plan);
+    let Some(unknown) = block_on(unknown)? else {
+        return Ok(());
+    };
+    let output = session.settings.output;
+    if file == Path::new("-") {
+        // Standard input cannot be read again, to show the place.
+        for (workflow, _) in &unknown.missing {
+            output.say(&format!(
+                "warning[UNKNOWN_WORKFLOW]: the catalogue has no workflow '{workflow}', or not \
+                 the version that is named"
+            ));
+        }
+        return Ok(());
+    }
+    let (name, text) = definition_file::read_named(file)?;
+    let expected = Expected {
+        surroundings: Surroundings {
+            unknown_workflows: Some(&unknown),
+            ..Surroundings::default()
+        },
+        ..Expected::default()
+    };
+    let checked = check_source(&name, &text, expected);
+    let warnings = checked.map(|checked| checked.parsed.warnings);
+    for warning in warnings.unwrap_or_default() {
+        if warning.code == "UNKNOWN_WORKFLOW" {
+            output.say_lines(&warning.render(&text));
+        }
+    }
+    Ok(())
 }
 
 fn summary(files: &[File]) -> String {

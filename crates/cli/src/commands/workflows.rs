@@ -1,8 +1,8 @@
 //! `windlass workflows`: the catalogue of definitions.
 
 use serde_json::{Value, json};
-use windlass_service::listing::{version_item, workflow_item};
-use windlass_store::{TenantFilter, Wait as _};
+use windlass_service::listing::version_item;
+use windlass_store::{TenantFilter, Wait as _, block_on};
 
 use crate::access::{self, Access};
 use crate::args::{Workflows, WorkflowsCommand};
@@ -27,14 +27,14 @@ pub(crate) fn run(settings: &Settings, arguments: &Workflows) -> Result<Exit, Fa
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::queries(settings.clone())?;
-    let rows = session.store.workflows(&TenantFilter::Any).wait()?;
     if settings.output.json {
-        let items: Vec<Value> = rows.iter().map(workflow_item).collect();
+        let items = session.described_workflows()?;
         settings
             .output
             .json(&json!({ "items": items, "next": null }))?;
         return Ok(Exit::Done);
     }
+    let rows = session.store.workflows(&TenantFilter::Any).wait()?;
     if rows.is_empty() {
         settings.output.say(
             "No workflows yet. `windlass publish FILE` adds one, `windlass run FILE` as well.",
@@ -73,7 +73,7 @@ fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     let session = Session::queries(settings.clone())?;
     let rows = session.store.versions(None, id).wait()?;
     if rows.is_empty() {
-        return Err(unknown(id).into());
+        return Err(block_on(unknown(&*session.store, None, id)).into());
     }
     if settings.output.json {
         let items: Vec<Value> = rows.iter().map(version_item).collect();
@@ -82,11 +82,12 @@ fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
             .json(&json!({ "items": items, "next": null }))?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(&[">VERSION", "PUBLISHED", "SIGNATURE"]);
+    let mut table = Table::new(&[">VERSION", "PUBLISHED", "DIGEST", "SIGNATURE"]);
     for row in &rows {
         table.row([
             row.version.to_string().into(),
             readable(row.at).into(),
+            row.digest.to_string()[..12].to_owned().into(),
             Cell::styled(row.signature.to_string()[..12].to_owned(), DIM),
         ]);
     }

@@ -9,6 +9,18 @@ use windlass_core::name::is_key_name;
 
 use super::http_allowed;
 
+/// What the roles of a process are.
+const ROLES: &str = "all, or some of api, orchestrator, worker and scheduler";
+
+/// Whether a process can have roles of these names.
+fn are_roles(names: &str) -> bool {
+    let known = |name: &str| {
+        let mut roles = windlass_store::Role::ALL.iter();
+        name == "all" || roles.any(|role| role.as_str() == name)
+    };
+    !names.is_empty() && super::items(names).all(known)
+}
+
 /// A setting.
 #[derive(Debug)]
 pub(crate) struct SettingKey {
@@ -76,6 +88,8 @@ pub(crate) enum Kind {
     LogFormat,
     /// A storage backend.
     Backend,
+    /// What a process does.
+    Roles,
     /// A PostgreSQL database.
     Database,
 }
@@ -172,6 +186,7 @@ impl Kind {
                 matches!(value, "auto" | "json" | "text"),
                 "auto, json or text",
             ),
+            Self::Roles => (are_roles(value), ROLES),
             Self::Backend => (
                 matches!(value, "embedded" | "postgres"),
                 "embedded or postgres",
@@ -250,80 +265,85 @@ const fn key(
 pub(crate) const KEYS: &[SettingKey] = &[
     key("data_dir", "WINDLASS_DATA_DIR", Some(".windlass"), Kind::Path, "where runs and definitions are kept"),
     key("output", "WINDLASS_OUTPUT", Some("table"), Kind::Output, "how results are written"),
-    key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),
-    key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions at once"),
-    key("worker_labels", "WINDLASS_WORKER_LABELS", None, Kind::Names, "what the workers here have, for nodes that require it"),
-    key("defaults.action_timeout", "WINDLASS_DEFAULTS_ACTION_TIMEOUT", Some("5m"), Kind::Timeout, "the time of an attempt where the definition names none; written into each run that starts"),
-    key("defaults.run_timeout", "WINDLASS_DEFAULTS_RUN_TIMEOUT", Some("off"), Kind::RunTimeout, "the time of a run where the definition names none; written into each run that starts"),
-    key("defaults.retry", "WINDLASS_DEFAULTS_RETRY", None, Kind::Retry, "the retry of actions, subworkflows and compensations that have none; written into each run that starts"),
+    key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run that execute at once"),
+    key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions that execute at once"),
+    key("worker_labels", "WINDLASS_WORKER_LABELS", None, Kind::Names, "the labels of this process's workers, for nodes that require them"),
+    key("defaults.action_timeout", "WINDLASS_DEFAULTS_ACTION_TIMEOUT", Some("5m"), Kind::Timeout, "the timeout of an attempt when the definition sets none; recorded in each run that starts"),
+    key("defaults.run_timeout", "WINDLASS_DEFAULTS_RUN_TIMEOUT", Some("off"), Kind::RunTimeout, "the timeout of a run when the definition sets none; recorded in each run that starts"),
+    key("defaults.retry", "WINDLASS_DEFAULTS_RETRY", None, Kind::Retry, "the retry policy of actions, subworkflows and compensations that set none; recorded in each run that starts"),
     key("limit_nodes", "WINDLASS_LIMIT_NODES", Some("100000"), Kind::Count, "nodes of a definition, those of bodies included"),
     key("limit_definition_bytes", "WINDLASS_LIMIT_DEFINITION_BYTES", Some("67108864"), Kind::Bytes, "bytes of a definition"),
-    key("limit_nesting", "WINDLASS_LIMIT_NESTING", Some("64"), Kind::Depth, "how deep definitions and values are nested"),
+    key("limit_nesting", "WINDLASS_LIMIT_NESTING", Some("64"), Kind::Depth, "nesting depth of definitions and values"),
     key("limit_trigger_bytes", "WINDLASS_LIMIT_TRIGGER_BYTES", Some("10485760"), Kind::Bytes, "bytes of a trigger, a signal or a result given by hand"),
     key("limit_output_bytes", "WINDLASS_LIMIT_OUTPUT_BYTES", Some("10485760"), Kind::Bytes, "bytes of an output"),
+    key("limit_blob_bytes", "WINDLASS_LIMIT_BLOB_BYTES", Some("268435456"), Kind::Large, "bytes of an answer that http.request stores as a blob"),
     key("limit_run_outputs_bytes", "WINDLASS_LIMIT_RUN_OUTPUTS_BYTES", Some("1073741824"), Kind::Large, "bytes of a run's outputs together"),
     key("limit_vars", "WINDLASS_LIMIT_VARS", Some("16777216"), Kind::Large, "bytes of a run's variables together, their names included"),
     key("limit_retry_after", "WINDLASS_LIMIT_RETRY_AFTER", Some("1h"), Kind::Time, "the longest wait that an action may ask for before its next attempt"),
     key("limit_schema", "WINDLASS_LIMIT_SCHEMA", Some("10000"), Kind::Count, "subschemas that a JSON Schema may expand to for one value"),
     key("limit_expression_bytes", "WINDLASS_LIMIT_EXPRESSION_BYTES", Some("16384"), Kind::Bytes, "bytes of an expression"),
-    key("limit_expression_nesting", "WINDLASS_LIMIT_EXPRESSION_NESTING", Some("64"), Kind::Depth, "how deep an expression is nested"),
+    key("limit_expression_nesting", "WINDLASS_LIMIT_EXPRESSION_NESTING", Some("64"), Kind::Depth, "nesting depth of an expression"),
     key("limit_expression_steps", "WINDLASS_LIMIT_EXPRESSION_STEPS", Some("1000000"), Kind::Large, "steps of an evaluation"),
     key("limit_expression_built_bytes", "WINDLASS_LIMIT_EXPRESSION_BUILT_BYTES", Some("16777216"), Kind::Bytes, "bytes that an evaluation may build"),
     key("http_allow", "WINDLASS_HTTP_ALLOW", None, Kind::Reach, "what http.request and the connectors may reach besides public addresses"),
     key("slack_base_url", "WINDLASS_SLACK_BASE_URL", Some("https://slack.com/api"), Kind::Url, "Slack's Web API"),
     key("monday_base_url", "WINDLASS_MONDAY_BASE_URL", Some("https://api.monday.com/v2"), Kind::Url, "Monday's GraphQL endpoint"),
-    key("confluence_base_url", "WINDLASS_CONFLUENCE_BASE_URL", None, Kind::Url, "the Confluence site's /wiki"),
+    key("confluence_base_url", "WINDLASS_CONFLUENCE_BASE_URL", None, Kind::Url, "the base URL of the Confluence site, ending in /wiki"),
     key("smtp_url", "WINDLASS_SMTP_URL", None, Kind::Smtp, "the mail server: smtp://host:25, smtp+starttls://host:587 or smtps://host:465"),
-    key("smtp_from", "WINDLASS_SMTP_FROM", None, Kind::Text, "whom mail is from where the node does not say"),
+    key("smtp_from", "WINDLASS_SMTP_FROM", None, Kind::Text, "the sender of mail when the node names none"),
     key("sealing_key_file", "WINDLASS_SEALING_KEY_FILE", None, Kind::Path, "the key that seals secrets; else secrets.key in the data directory"),
     key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),
-    key("token", "WINDLASS_TOKEN", None, Kind::Text, "the token for it"),
+    key("token", "WINDLASS_TOKEN", None, Kind::Text, "the bearer token for that server"),
+    key("role", "WINDLASS_ROLE", Some("all"), Kind::Roles, "what a process of the postgres backend does: api, orchestrator, worker, scheduler, or all"),
     key("backend", "WINDLASS_BACKEND", Some("embedded"), Kind::Backend, "the storage backend of the server: embedded or postgres"),
     key("postgres_url", "WINDLASS_POSTGRES_URL", None, Kind::Database, "the database of the backend postgres"),
     key("postgres_password_file", "WINDLASS_POSTGRES_PASSWORD_FILE", None, Kind::Path, "the file with the database's password, if the URL has none"),
     key("postgres_schema", "WINDLASS_POSTGRES_SCHEMA", None, Kind::Text, "the schema that the tables are in; else the URL's, else windlass"),
+    key("cluster_name", "WINDLASS_CLUSTER_NAME", None, Kind::Text, "the name of the cluster: the first process writes it into the schema, and one with another name is refused"),
     key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),
-    key("allow_host", "WINDLASS_ALLOW_HOST", None, Kind::Hosts, "names besides its own that a server without tokens answers to: name, name:port or *.name"),
-    key("probe_listen", "WINDLASS_PROBE_LISTEN", None, Kind::Address, "where health and metrics are answered besides, on connections of their own, without TLS"),
-    key("insecure", "WINDLASS_INSECURE", Some("false"), Kind::Switch, "whether it may listen beyond loopback without tokens"),
+    key("allow_host", "WINDLASS_ALLOW_HOST", None, Kind::Hosts, "host names, besides its own, that a server without tokens answers to: name, name:port or *.name"),
+    key("probe_listen", "WINDLASS_PROBE_LISTEN", None, Kind::Address, "an additional address for health and metrics, without TLS"),
+    key("insecure", "WINDLASS_INSECURE", Some("false"), Kind::Switch, "whether the server may listen beyond loopback without tokens"),
     key("auth_keys", "WINDLASS_AUTH_KEYS", None, Kind::Text, "the keys of tokens: a JWKS file or URL"),
-    key("auth_issuer", "WINDLASS_AUTH_ISSUER", None, Kind::Text, "who must have issued tokens"),
-    key("auth_audience", "WINDLASS_AUTH_AUDIENCE", None, Kind::Text, "for whom tokens must be"),
+    key("auth_issuer", "WINDLASS_AUTH_ISSUER", None, Kind::Text, "the required issuer of tokens"),
+    key("auth_audience", "WINDLASS_AUTH_AUDIENCE", None, Kind::Text, "the required audience of tokens"),
     key("auth_require_tenant", "WINDLASS_AUTH_REQUIRE_TENANT", Some("false"), Kind::Switch, "whether every token must have tenant_id"),
     key("auth_keys_grace", "WINDLASS_AUTH_KEYS_GRACE", Some("5m"), Kind::Span, "how long the last keys are used while their document cannot be read or has none"),
     key("tls_cert", "WINDLASS_TLS_CERT", None, Kind::Path, "the certificate chain, in PEM"),
-    key("tls_key", "WINDLASS_TLS_KEY", None, Kind::Path, "its private key, in PEM"),
-    key("rate_per_minute", "WINDLASS_RATE_PER_MINUTE", Some("60"), Kind::Number, "requests a minute and token; 0 is no limit"),
-    key("rate_burst", "WINDLASS_RATE_BURST", Some("120"), Kind::Number, "requests at once and token"),
-    key("workflow_rate_per_minute", "WINDLASS_WORKFLOW_RATE_PER_MINUTE", Some("0"), Kind::Number, "starts a minute and workflow; 0 is no limit"),
-    key("workflow_rate_burst", "WINDLASS_WORKFLOW_RATE_BURST", Some("0"), Kind::Number, "starts at once and workflow"),
-    key("cors_origins", "WINDLASS_CORS_ORIGINS", None, Kind::List, "origins whose pages may ask"),
+    key("tls_key", "WINDLASS_TLS_KEY", None, Kind::Path, "the private key of tls_cert, in PEM"),
+    key("rate_per_minute", "WINDLASS_RATE_PER_MINUTE", Some("60"), Kind::Number, "requests per minute per token that start or change something; 0 means no limit"),
+    key("rate_burst", "WINDLASS_RATE_BURST", Some("120"), Kind::Number, "such requests at once per token"),
+    key("read_rate_per_minute", "WINDLASS_READ_RATE_PER_MINUTE", Some("600"), Kind::Number, "reads per minute per token; 0 means no limit"),
+    key("read_rate_burst", "WINDLASS_READ_RATE_BURST", Some("600"), Kind::Number, "reads at once per token"),
+    key("workflow_rate_per_minute", "WINDLASS_WORKFLOW_RATE_PER_MINUTE", Some("0"), Kind::Number, "starts per minute per workflow; 0 means no limit"),
+    key("workflow_rate_burst", "WINDLASS_WORKFLOW_RATE_BURST", Some("0"), Kind::Number, "burst of starts per workflow"),
+    key("cors_origins", "WINDLASS_CORS_ORIGINS", None, Kind::List, "origins whose pages may call the API"),
     key("max_connections", "WINDLASS_MAX_CONNECTIONS", Some("10000"), Kind::Count, "connections at once"),
-    key("connection_share", "WINDLASS_CONNECTION_SHARE", Some("75"), Kind::Percent, "how many of them one address or one token's client may hold, in percent"),
-    key("probe_connections", "WINDLASS_PROBE_CONNECTIONS", Some("16"), Kind::Count, "connections besides that are kept for health and metrics"),
+    key("connection_share", "WINDLASS_CONNECTION_SHARE", Some("75"), Kind::Percent, "the share of connections, in percent, that one address or token may hold"),
+    key("probe_connections", "WINDLASS_PROBE_CONNECTIONS", Some("16"), Kind::Count, "connections reserved for health and metrics"),
     key("body_memory", "WINDLASS_BODY_MEMORY", Some("268435456"), Kind::Large, "bytes of all request bodies in memory"),
     key("body_spool", "WINDLASS_BODY_SPOOL", Some("1073741824"), Kind::Large, "bytes of all request bodies on disk while they arrive"),
-    key("body_spool_after", "WINDLASS_BODY_SPOOL_AFTER", Some("262144"), Kind::Bytes, "bytes of a body from which on it arrives on disk"),
+    key("body_spool_after", "WINDLASS_BODY_SPOOL_AFTER", Some("262144"), Kind::Bytes, "body size in bytes from which a body is spooled to disk"),
     key("header_timeout", "WINDLASS_HEADER_TIMEOUT", Some("10s"), Kind::Span, "how long the head of a request may take"),
-    key("idle_timeout", "WINDLASS_IDLE_TIMEOUT", Some("60s"), Kind::Span, "how long a connection may rest"),
+    key("idle_timeout", "WINDLASS_IDLE_TIMEOUT", Some("60s"), Kind::Span, "how long a connection may be idle"),
     key("body_timeout", "WINDLASS_BODY_TIMEOUT", Some("30s"), Kind::Span, "how long a body may take"),
     key("request_timeout", "WINDLASS_REQUEST_TIMEOUT", Some("60s"), Kind::Span, "how long an answer may take"),
-    key("drain_timeout", "WINDLASS_DRAIN_TIMEOUT", Some("30s"), Kind::Span, "how long requests may finish at the end"),
+    key("drain_timeout", "WINDLASS_DRAIN_TIMEOUT", Some("30s"), Kind::Span, "how long open requests may take to finish at shutdown"),
     key("private_probes", "WINDLASS_PRIVATE_PROBES", Some("false"), Kind::Switch, "whether health and metrics need a token with workflows:read"),
-    key("max_active_runs", "WINDLASS_MAX_ACTIVE_RUNS", Some("1024"), Kind::Count, "runs in memory before no other begins"),
+    key("max_active_runs", "WINDLASS_MAX_ACTIVE_RUNS", Some("1024"), Kind::Count, "runs in memory at once; further runs wait in the queue"),
     key("unknown_action_wait", "WINDLASS_UNKNOWN_ACTION_WAIT", Some("60s"), Kind::Span, "how long a node waits on a server for an action that no worker has declared"),
     key("worker_heartbeat", "WINDLASS_WORKER_HEARTBEAT", Some("3s"), Kind::Span, "how often workers over HTTP send a heartbeat, at least 100ms; after three missed ones another worker gets the task"),
-    key("max_poison_retries", "WINDLASS_MAX_POISON_RETRIES", Some("3"), Kind::Count, "deaths with a run's work before it is put among the dead letters"),
-    key("poison_delay", "WINDLASS_POISON_DELAY", Some("5m"), Kind::Span, "how long such a run waits before it is tried again"),
-    key("poison_trial", "WINDLASS_POISON_TRIAL", Some("10s"), Kind::Span, "how long nothing else begins while it is tried, at first"),
+    key("max_poison_retries", "WINDLASS_MAX_POISON_RETRIES", Some("3"), Kind::Count, "process crashes during a run's work before the run becomes a dead letter"),
+    key("poison_delay", "WINDLASS_POISON_DELAY", Some("5m"), Kind::Span, "how long a run waits after a crash before it is tried again"),
+    key("poison_trial", "WINDLASS_POISON_TRIAL", Some("10s"), Kind::Span, "how long no other run begins while a suspect run is tried, at first"),
     key("retention_age", "WINDLASS_RETENTION_AGE", Some("off"), Kind::Span, "how long ended runs are kept"),
-    key("retention_count", "WINDLASS_RETENTION_COUNT", Some("0"), Kind::Number, "how many ended runs are kept; 0 is all"),
-    key("retention_bytes", "WINDLASS_RETENTION_BYTES", Some("0"), Kind::Number, "how much may be stored before ended runs go; 0 is all"),
+    key("retention_count", "WINDLASS_RETENTION_COUNT", Some("0"), Kind::Number, "how many ended runs are kept; 0 means all"),
+    key("retention_bytes", "WINDLASS_RETENTION_BYTES", Some("0"), Kind::Number, "stored bytes above which ended runs are removed; 0 means no limit"),
     key("retention_keeps_request_ids", "WINDLASS_RETENTION_KEEPS_REQUEST_IDS", Some("false"), Kind::Switch, "whether request ids outlive their runs"),
     key("allow_exec", "WINDLASS_ALLOW_EXEC", Some("false"), Kind::Switch, "whether core.exec runs programs on the server"),
     key("log_level", "WINDLASS_LOG", Some("info"), Kind::Level, "how much the server logs"),
-    key("log_format", "WINDLASS_LOG_FORMAT", Some("auto"), Kind::LogFormat, "how it logs: text on a terminal, else JSON"),
-    key("otlp_endpoint", "WINDLASS_OTLP_ENDPOINT", None, Kind::Text, "where traces go, by OTLP over HTTP"),
+    key("log_format", "WINDLASS_LOG_FORMAT", Some("auto"), Kind::LogFormat, "the log format; auto is text on a terminal, else JSON"),
+    key("otlp_endpoint", "WINDLASS_OTLP_ENDPOINT", None, Kind::Text, "the OpenTelemetry collector that gets traces; else the one that the OTEL_ variables name"),
 ];
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use windlass_core::NodeStatus;
-use windlass_core::run::WaitingNode;
+use windlass_core::run::{WaitState, WaitingNode};
 
 use super::Phase;
 use super::line::{Line, Paint, width_of};
@@ -109,7 +109,10 @@ fn loops(model: &Model, room: usize) -> Vec<Line> {
     let line = |waiting_node: &WaitingNode| {
         Line::new()
             .add(Paint::Blue, "  ↻ ")
-            .add(Paint::Plain, shorten(&waiting_node.path, NODE_COLUMN))
+            .add(
+                Paint::Plain,
+                shorten(&model.shown(&waiting_node.path), NODE_COLUMN),
+            )
             .add(
                 Paint::Plain,
                 format!("  {}", format_wait_state(&waiting_node.what)),
@@ -125,14 +128,14 @@ fn running(model: &Model, room: usize, now: Instant) -> Vec<Line> {
     let shown = &nodes[..nodes.len().min(room)];
     let column = shown
         .iter()
-        .map(|running| running.path.len())
+        .map(|running| model.shown(&running.path).chars().count())
         .max()
         .unwrap_or(0)
         .min(NODE_COLUMN);
     let mut lines: Vec<Line> = shown
         .iter()
         .map(|running| {
-            let id = shorten(&running.path, column);
+            let id = shorten(&model.shown(&running.path), column);
             let elapsed = clock(now.saturating_duration_since(running.since).as_secs());
             Line::new()
                 .add(Paint::Blue, "  ▸ ")
@@ -157,13 +160,22 @@ fn waits(model: &Model, room: usize) -> Vec<Line> {
         .map(|waiting_node| {
             Line::new()
                 .add(Paint::Yellow, "  ◷ ")
-                .add(Paint::Plain, shorten(&waiting_node.path, NODE_COLUMN))
                 .add(
-                    Paint::Dim,
-                    format!("  {}", format_wait_state(&waiting_node.what)),
+                    Paint::Plain,
+                    shorten(&model.shown(&waiting_node.path), NODE_COLUMN),
                 )
+                .add(Paint::Dim, format!("  {}", model.wait_words(waiting_node)))
         })
         .collect();
+    // Where few wait, each has room for the command that ends its wait.
+    if model.waits.len() <= 2 && lines.len() == model.waits.len() && room > 2 {
+        let commands = model.waits.values().map(|it| signal_command(model, it));
+        let both = lines.into_iter().zip(commands);
+        lines = both
+            .flat_map(|(line, command)| [Some(line), command])
+            .flatten()
+            .collect();
+    }
     let more = model.waits.len().saturating_sub(room);
     if more > 0 && room > 0 {
         lines.pop();
@@ -171,6 +183,15 @@ fn waits(model: &Model, room: usize) -> Vec<Line> {
         lines.push(Line::new().add(Paint::Dim, more));
     }
     lines
+}
+
+/// The command that sends the signal that a node waits for.
+fn signal_command(model: &Model, waiting_node: &WaitingNode) -> Option<Line> {
+    let WaitState::Signal { name, .. } = &waiting_node.what else {
+        return None;
+    };
+    let command = format!("      windlass signal {} {name}", model.short_id());
+    Some(Line::new().add(Paint::Plain, command))
 }
 
 /// A line that stays on the screen; nothing for what the drawing shows anyway.
@@ -206,13 +227,13 @@ pub(super) fn clock(seconds: u64) -> String {
     }
 }
 
+/// An id, with the name beside it, in at most so many letters.
 fn shorten(id: &str, column: usize) -> String {
-    // Ids are ASCII.
-    if id.len() <= column {
-        id.to_owned()
-    } else {
-        format!("{}…", &id[..column.saturating_sub(1)])
+    if id.chars().count() <= column {
+        return id.to_owned();
     }
+    let kept: String = id.chars().take(column.saturating_sub(1)).collect();
+    format!("{kept}…")
 }
 
 #[cfg(test)]
@@ -221,7 +242,6 @@ mod tests {
     use std::time::Duration;
 
     use windlass_core::plan::Plan;
-    use windlass_core::run::WaitState;
     use windlass_core::{Millis, RunId};
 
     use super::*;
@@ -238,7 +258,11 @@ mod tests {
             .map(|n| format!(r#"{{"id":"node-{n:05}","actionType":"core.sleep"}}"#))
             .collect();
         let text = format!(r#"{{"id":"flow","nodes":[{}]}}"#, nodes.join(","));
-        let definition = serde_json::from_str(&text).expect("a definition");
+        model_of(&text)
+    }
+
+    fn model_of(text: &str) -> Model {
+        let definition = serde_json::from_str(text).expect("a definition");
         let plan = Plan::build(definition).expect("a plan");
         Model::new(RunId::new(Millis(0), [0; 10]), Arc::new(plan))
     }
@@ -264,14 +288,19 @@ mod tests {
 
     #[test]
     fn a_loop_shows_how_far_it_is_and_what_runs_in_it() {
-        let mut model = model(2);
+        let mut model = model_of(
+            r#"{"id":"flow","nodes":[
+              {"id":"node-00000","forEach":{"items":[1],"body":{"nodes":[
+                {"id":"charge","actionType":"http.request"}]}}},
+              {"id":"node-00001","actionType":"core.sleep"}]}"#,
+        );
         model.change(&[(0, NodeStatus::Running)], &[looping(40_000, 100_000)]);
         for item in 0..50 {
             let path = format!("node-00000[{item}]/charge");
             model.dispatched(2 + item, &path, "http.request");
         }
         let lines = frame(&model, TERMINAL, model.began);
-        assert!(lines[1].ends_with("  39%  40000/100002"), "{}", lines[1]);
+        assert!(lines[1].ends_with("  39%  40000/100001"), "{}", lines[1]);
         assert_eq!(lines[2], "1 running  1 pending");
         assert_eq!(
             lines[3],
@@ -291,7 +320,7 @@ mod tests {
         );
         assert_eq!(model.running.len(), 49);
         model.change(&[(0, NodeStatus::Succeeded)], &[]);
-        assert_eq!(model.work(), (100_001, 100_002));
+        assert_eq!(model.work(), (100_000, 100_001));
     }
 
     #[test]
@@ -318,8 +347,9 @@ mod tests {
         };
         let lines = frame(&model, wide, model.began);
         assert_eq!(lines[3], "  ◷ node-00001  waiting for signal 'approve'");
+        assert_eq!(lines[4], "      windlass signal 00000000-0000 approve");
         assert_eq!(
-            lines[4],
+            lines[5],
             "  ◷ node-00002  waiting until 2023-11-14 22:13:20 UTC"
         );
         model.change(&[(1, NodeStatus::Succeeded)], &[]);

@@ -51,6 +51,53 @@ impl Line {
         self
     }
 
+    /// The text in as many lines as it takes, each at most this wide; those after the first are
+    /// indented.
+    pub(super) fn wrapped(&self, width: usize, color: bool) -> Vec<String> {
+        const INDENT: usize = 4;
+        let mut lines = vec![Self::new()];
+        let mut used = 0;
+        for (paint, text) in &self.parts {
+            for word in text.split_inclusive(' ') {
+                let size = width_of(word.trim_end());
+                if used > INDENT && used + size > width {
+                    lines.push(Self::new().add(Paint::Plain, " ".repeat(INDENT)));
+                    used = INDENT;
+                }
+                for letter in word.chars() {
+                    let cells = letter.width().unwrap_or(0);
+                    if used + cells > width {
+                        if letter == ' ' {
+                            continue;
+                        }
+                        lines.push(Self::new().add(Paint::Plain, " ".repeat(INDENT)));
+                        used = INDENT;
+                    }
+                    used += cells;
+                    if let Some(line) = lines.last_mut() {
+                        line.push(*paint, letter);
+                    }
+                }
+            }
+        }
+        lines
+            .iter()
+            .map(|line| {
+                line.render(width.max(INDENT + 1), color)
+                    .trim_end()
+                    .to_owned()
+            })
+            .collect()
+    }
+
+    /// Adds a letter that is printable.
+    fn push(&mut self, paint: Paint, letter: char) {
+        match self.parts.last_mut() {
+            Some((last, text)) if *last == paint => text.push(letter),
+            _ => self.parts.push((paint, letter.into())),
+        }
+    }
+
     /// The text, at most this wide; with an ellipsis where something was cut off.
     pub(super) fn render(&self, width: usize, color: bool) -> String {
         let total: usize = self.parts.iter().map(|(_, text)| width_of(text)).sum();
@@ -103,6 +150,28 @@ fn paint_into(out: &mut String, paint: Paint, text: &str, color: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_wrap_between_words_and_keep_everything() {
+        let line = Line::new()
+            .add(Paint::Red, "✗ ")
+            .add(Paint::Bold, "charge")
+            .add(Paint::Plain, "  HTTP_503: no capacity left anywhere");
+        assert_eq!(
+            line.wrapped(24, false),
+            [
+                "✗ charge  HTTP_503: no",
+                "    capacity left",
+                "    anywhere"
+            ]
+        );
+        assert_eq!(line.wrapped(80, false), [line.render(80, false)]);
+        let long = Line::new().add(Paint::Plain, "x".repeat(30));
+        assert_eq!(
+            long.wrapped(20, false),
+            ["x".repeat(20), format!("    {}", "x".repeat(10))]
+        );
+    }
 
     #[test]
     fn lines_are_cut_by_width_and_coloured_after() {

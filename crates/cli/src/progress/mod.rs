@@ -9,6 +9,7 @@ mod line;
 mod model;
 mod plain;
 mod screen;
+mod tally;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -20,7 +21,7 @@ use windlass_core::{NodeStatus, RunId, RunStatus};
 
 use crate::output::Output;
 use model::Model;
-pub(crate) use screen::restore as restore_terminal;
+pub(crate) use screen::{restore as restore_terminal, size as terminal_size};
 
 /// The shortest time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
@@ -58,7 +59,7 @@ impl Style {
 /// What the last command asked of a run, as far as progress shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It goes on.
+    /// It continues.
     Running,
     /// Nothing starts.
     Paused,
@@ -66,7 +67,7 @@ pub(crate) enum Phase {
     Stopping,
 }
 
-/// Shows how one run goes on.
+/// Shows the progress of one run.
 pub(crate) struct Progress {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -84,7 +85,7 @@ impl Progress {
         Self::with(Model::new(run, Arc::clone(plan)), style)
     }
 
-    /// Progress of a run that goes on from where it stands.
+    /// Progress of a run that continues from where it stands.
     pub(crate) fn of_run(run: &Run, style: Style) -> Arc<Self> {
         let mut model = Model::new(run.id(), Arc::clone(run.plan()));
         model.load(run);
@@ -116,7 +117,7 @@ impl Progress {
         let thread = std::thread::Builder::new()
             .name("progress".to_owned())
             .spawn(move || draw(&shared));
-        // Without a thread there is no progress, and the run goes on all the same.
+        // Without a thread there is no progress, and the run continues all the same.
         *lock(&self.thread) = thread.ok();
     }
 

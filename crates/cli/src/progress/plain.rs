@@ -14,7 +14,7 @@ const LOOPS: usize = 10;
 /// Says that the run begins.
 pub(super) fn begin(model: &mut Model) {
     let (workflow, nodes) = (model.plan.workflow(), model.plan.len());
-    let done = model.done();
+    let done = model.done_before;
     let so_far = if done > 0 {
         format!(", {done} done so far")
     } else {
@@ -38,7 +38,7 @@ pub(super) fn line(said: &Said) -> Option<String> {
             let then = if *again { " (to be tried again)" } else { "" };
             format!("  {node}: Failed: {what}{then}")
         }
-        Said::Waits(node, what) => format!("  {node}: {}", format_wait_state(what)),
+        Said::Waits(node, what) => format!("  {node}: {what}"),
         Said::TooMany => "  … further failures are only counted".to_owned(),
         Said::Phase(Phase::Running) => "  resumed".to_owned(),
         Said::Phase(Phase::Paused) => "  paused".to_owned(),

@@ -103,12 +103,7 @@ impl Screen {
     }
 
     fn show_live(&mut self, model: &mut Model, color: bool) {
-        let size = terminal_size::terminal_size_of(io::stderr());
-        // A pseudo-terminal without a window may report zero columns.
-        let size = size.filter(|(width, height)| width.0 > 0 && height.0 > 0);
-        let (width, height) = size.map_or((80, 24), |(width, height)| {
-            (usize::from(width.0), usize::from(height.0))
-        });
+        let (width, height) = size();
         let terminal = Terminal {
             width: width.max(10),
             height: height.max(6),
@@ -124,8 +119,9 @@ impl Screen {
             let _ = write!(text, "\x1b[{}A\r", self.drawn);
         }
         for said in std::mem::take(&mut model.said) {
-            if let Some(line) = permanent(&said) {
-                let _ = writeln!(text, "\x1b[2K{}", line.render(terminal.width, color));
+            let lines = permanent(&said).map(|line| line.wrapped(terminal.width, color));
+            for line in lines.into_iter().flatten() {
+                let _ = writeln!(text, "\x1b[2K{line}");
             }
         }
         self.drawn = 0;
@@ -145,6 +141,16 @@ impl Screen {
             restore();
         }
     }
+}
+
+/// The columns and lines of the terminal that stderr is.
+pub(crate) fn size() -> (usize, usize) {
+    let size = terminal_size::terminal_size_of(io::stderr());
+    // A pseudo-terminal without a window may report zero columns.
+    let size = size.filter(|(width, height)| width.0 > 0 && height.0 > 0);
+    size.map_or((80, 24), |(width, height)| {
+        (usize::from(width.0), usize::from(height.0))
+    })
 }
 
 /// Writes lines whose parts are printable.

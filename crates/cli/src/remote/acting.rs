@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::action::Description;
-use windlass_engine::{CommandError, Started, check_payload};
+use windlass_engine::{CommandError, StartRequest, Started, check_payload};
 use windlass_service::start_body::StartBody;
 use windlass_store::Published;
 
@@ -17,6 +17,7 @@ use super::failures;
 use super::question::Question;
 use super::server::Server;
 use super::shapes::Page;
+use crate::args::{Include, Show};
 use crate::command::{CommandRequest, RunCommand};
 use crate::exit::{Exit, Failure};
 use crate::forking::ForkAsked;
@@ -178,11 +179,52 @@ pub(crate) fn start(
     }
     start.version = Some(match newest {
         Some(version) => version,
-        None => publish(server, definition)?.version,
+        // A run of a file says so itself where a child is missing.
+        None => publish(server, definition, true)?.version,
     });
     let workflow = definition.plan.workflow();
     let url = server.url(&["workflows", workflow, "execute"]);
     begin(server, url, written(&start)?)
+}
+
+/// A run as JSON text, as `show` asks for it.
+pub(crate) fn execution(server: &Server, asked: &Show) -> Result<Vec<u8>, Failure> {
+    let mut url = server.url(&["executions", &asked.run]);
+    let include = asked.include.iter().map(|include| match include {
+        Include::Actions => "actions",
+        Include::Resources => "resources",
+        Include::Events => "events",
+    });
+    let include = include.collect::<Vec<_>>().join(",");
+    if !include.is_empty() {
+        url.query_pairs_mut().append_pair("include", &include);
+    }
+    if asked.expand && asked.nodes.is_empty() {
+        url.query_pairs_mut().append_pair("nodes", "all");
+    }
+    for node in &asked.nodes {
+        url.query_pairs_mut().append_pair("nodes", node);
+    }
+    server.ask(Question::get(url))
+}
+
+/// Starts a run of a published workflow.
+pub(crate) fn execute(
+    server: &Server,
+    workflow: &str,
+    version: Option<u32>,
+    asked: &StartRequest,
+) -> Result<Started, Failure> {
+    let not_json = |error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error);
+    let body = StartBody {
+        trigger: Some(RawValue::from_string(asked.trigger.clone()).map_err(not_json)?),
+        request_id: asked.request_id.as_deref().map(Into::into),
+        labels: Some(asked.labels.clone()),
+        version,
+        ..StartBody::default()
+    };
+    let url = server.url(&["workflows", workflow, "execute"]);
+    begin(server, url, written(&body)?)
 }
 
 /// Asks for a run until there is an answer: the request id lets it start once.
@@ -227,13 +269,17 @@ pub(crate) fn fork(server: &Server, asked: &ForkAsked) -> Result<Started, Failur
 pub(crate) fn publish(
     server: &Server,
     definition: &PreparedDefinition,
+    allow_unknown: bool,
 ) -> Result<Published, Failure> {
     #[derive(Deserialize)]
     struct Shape {
         version: u32,
         created: bool,
     }
-    let url = server.url(&["workflows"]);
+    let mut url = server.url(&["workflows"]);
+    if allow_unknown {
+        url.query_pairs_mut().append_pair("allowUnknown", "true");
+    }
     let answer = server.ask(Question::post(url, definition.text.to_vec()))?;
     let Shape { version, created } = read(server, &answer)?;
     Ok(Published { version, created })
@@ -272,4 +318,10 @@ pub(crate) fn actions(server: &Server) -> Result<Vec<Description>, Failure> {
         output: shape.output,
     };
     Ok(actions.items.into_iter().map(describe).collect())
+}
+
+/// The processes that work on the server's runs.
+pub(crate) fn cluster(server: &Server) -> Result<serde_json::Value, Failure> {
+    let answer = server.get(server.url(&["cluster"]))?;
+    read(server, &answer)
 }

@@ -1,5 +1,7 @@
 //! The catalogue over HTTP: workflows, versions, definitions.
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use windlass_store::{
     Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, TenantFilter, Wait as _,
     WorkflowRow,
@@ -13,6 +15,35 @@ use super::store::{RemoteStore, WorkflowKey, answer};
 const PAGE: usize = 1000;
 
 impl RemoteStore {
+    /// The workflows as the server lists them.
+    pub(crate) fn listed_workflows(&self) -> Result<Vec<Value>, Error> {
+        self.workflow_pages()
+    }
+
+    /// All pages of the server's list of workflows.
+    fn workflow_pages<T: DeserializeOwned>(&self) -> Result<Vec<T>, Error> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut url = self.server.url(&["workflows"]);
+            {
+                let mut query = url.query_pairs_mut();
+                query.append_pair("limit", &PAGE.to_string());
+                if let Some(cursor) = &cursor {
+                    query.append_pair("cursor", cursor);
+                }
+            }
+            let Some(page) = self.json::<Page<T>>(url)? else {
+                return Ok(items);
+            };
+            items.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+
     fn known_versions(
         &self,
         tenant: Option<&str>,
@@ -104,29 +135,10 @@ impl Catalogue for RemoteStore {
 
     fn workflows(&self, tenant: &TenantFilter) -> Pending<'_, Result<Vec<WorkflowRow>, Error>> {
         answer(|| {
-            let mut rows = Vec::new();
-            let mut cursor: Option<String> = None;
-            loop {
-                let mut url = self.server.url(&["workflows"]);
-                {
-                    let mut query = url.query_pairs_mut();
-                    query.append_pair("limit", &PAGE.to_string());
-                    if let Some(cursor) = &cursor {
-                        query.append_pair("cursor", cursor);
-                    }
-                }
-                let Some(page) = self.json::<Page<WorkflowShape>>(url)? else {
-                    break;
-                };
-                let read: Option<Vec<WorkflowRow>> =
-                    page.items.into_iter().map(WorkflowShape::row).collect();
-                let read = read.ok_or_else(|| self.foreign("a list of workflows"))?;
-                rows.extend(read);
-                cursor = page.next;
-                if cursor.is_none() {
-                    break;
-                }
-            }
+            let listed = self.workflow_pages::<WorkflowShape>()?;
+            let rows: Option<Vec<WorkflowRow>> =
+                listed.into_iter().map(WorkflowShape::row).collect();
+            let mut rows = rows.ok_or_else(|| self.foreign("a list of workflows"))?;
             rows.retain(|row| tenant.matches(row.tenant.as_deref()));
             rows.sort_by(|a, b| (&a.workflow, &a.tenant).cmp(&(&b.workflow, &b.tenant)));
             Ok(rows)

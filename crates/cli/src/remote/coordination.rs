@@ -2,16 +2,18 @@
 //! bells.
 
 use windlass_store::{
-    Bell, Error, ExpiredSession, GatePlace, ItemState, JoinedSession, LeaseAnswer, LeaseTerm,
-    LeasedItem, Leases, Listener, LiveSession, Partition, Partitions, Pending, Places, Pull,
-    SessionId, TakePlace, TakenPartition, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
+    BegunItem, Bell, Error, ExpiredSession, GatePlace, GivenSlots, HeldPlace, ItemState,
+    JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem, Leases, Listener, LiveSession, Partition,
+    Partitions, Pending, Places, PoolKey, PoolRemoval, PoolRow, PoolUse, Pools, ProcessInfo, Pull,
+    QueueDepth, SessionId, SlotRequest, SlotsTaken, TakePlace, TakenPartition, TenantFilter, Wakes,
+    WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 use super::refusals::refused;
 use super::store::RemoteStore;
 
 impl Leases for RemoteStore {
-    fn join(&self, _: &str, _: u64) -> Pending<'_, Result<JoinedSession, Error>> {
+    fn join(&self, _: &ProcessInfo, _: u64) -> Pending<'_, Result<JoinedSession, Error>> {
         refused()
     }
 
@@ -28,6 +30,18 @@ impl Leases for RemoteStore {
     }
 
     fn give(&self, _: SessionId, _: &[Partition]) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn describe(&self, _: SessionId, _: &ProcessInfo) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+
+    fn take_named(&self, _: SessionId, _: &str) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+
+    fn give_named(&self, _: SessionId, _: &str) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 
@@ -49,11 +63,11 @@ impl Leases for RemoteStore {
 }
 
 impl Places for RemoteStore {
-    fn take_places(&self, _: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>> {
+    fn take_places(&self, _: Vec<TakePlace>) -> Pending<'_, Result<Vec<Option<u64>>, Error>> {
         refused()
     }
 
-    fn give_places(&self, _: Vec<GatePlace>) -> Pending<'_, Result<(), Error>> {
+    fn give_places(&self, _: Vec<HeldPlace>) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 
@@ -62,7 +76,55 @@ impl Places for RemoteStore {
         _: &Partitions,
         _: Option<&GatePlace>,
         _: usize,
-    ) -> Pending<'_, Result<Vec<GatePlace>, Error>> {
+    ) -> Pending<'_, Result<Vec<HeldPlace>, Error>> {
+        refused()
+    }
+}
+
+impl Pools for RemoteStore {
+    fn put_pool(&self, _: PoolRow) -> Pending<'_, Result<Option<u32>, Error>> {
+        refused()
+    }
+
+    fn pool(&self, _: &PoolKey) -> Pending<'_, Result<Option<PoolRow>, Error>> {
+        refused()
+    }
+
+    fn pools(
+        &self,
+        _: &TenantFilter,
+        _: Option<&PoolKey>,
+        _: usize,
+    ) -> Pending<'_, Result<Vec<PoolRow>, Error>> {
+        refused()
+    }
+
+    fn remove_pool(&self, _: &PoolKey) -> Pending<'_, Result<PoolRemoval, Error>> {
+        refused()
+    }
+
+    fn take_slots(&self, _: Vec<SlotRequest>) -> Pending<'_, Result<SlotsTaken, Error>> {
+        refused()
+    }
+
+    fn give_slots(&self, _: &[GivenSlots]) -> Pending<'_, Result<Vec<PoolKey>, Error>> {
+        refused()
+    }
+
+    fn next_in_line(&self, _: &PoolKey) -> Pending<'_, Result<Option<SlotRequest>, Error>> {
+        refused()
+    }
+
+    fn pool_use(&self, _: &PoolKey, _: usize) -> Pending<'_, Result<PoolUse, Error>> {
+        refused()
+    }
+
+    fn slots(
+        &self,
+        _: &Partitions,
+        _: Option<WorkKey>,
+        _: usize,
+    ) -> Pending<'_, Result<Vec<SlotRequest>, Error>> {
         refused()
     }
 }
@@ -78,7 +140,20 @@ impl Wakes for RemoteStore {
 }
 
 impl WorkQueue for RemoteStore {
+    fn queue_depth(&self, _: usize) -> Pending<'_, Result<Vec<QueueDepth>, Error>> {
+        refused()
+    }
+
     fn push(&self, _: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn push_begun(
+        &self,
+        _: Vec<BegunItem>,
+        _: &str,
+        _: SessionId,
+    ) -> Pending<'_, Result<Vec<Option<WorkLease>>, Error>> {
         refused()
     }
 

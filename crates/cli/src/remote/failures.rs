@@ -10,12 +10,13 @@ use serde_json::Value;
 use crate::exit::{Exit, Failure};
 
 /// Codes of arguments that make no sense: the command line's mistake, as without a server.
-const USAGE: [&str; 5] = [
+const USAGE: [&str; 6] = [
     "USAGE",
     "CURSOR_INVALID",
     "STATUS_UNKNOWN",
     "TIME_INVALID",
     "LABEL_INVALID",
+    "BACKUP_UNSUPPORTED",
 ];
 
 #[derive(Deserialize)]

@@ -32,6 +32,9 @@ const PAGE_BYTES: usize = 512 * 1024;
 const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 const QUICK_LOOKS: u32 = 30;
 
+/// The time between two looks at whether the run has become a dead letter.
+const LETTER_LOOKS: Duration = Duration::from_secs(2);
+
 /// A stream says at least this often that it is there.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -49,6 +52,8 @@ pub(crate) enum Followed {
     Gone(RunStatus),
     /// The process is there, and does not execute the run.
     NotAcquired(RunStatus),
+    /// The run has become a dead letter.
+    DeadLetter,
 }
 
 enum Ended {
@@ -56,6 +61,7 @@ enum Ended {
     Left(Exit),
     Gone,
     NotAcquired(RunStatus),
+    DeadLetter,
 }
 
 /// Follows a run to its end, and prints that.
@@ -69,6 +75,7 @@ pub(crate) fn follow(
     let output = session.settings.output;
     let status = match ended? {
         Ended::NotAcquired(status) => return Ok(Followed::NotAcquired(status)),
+        Ended::DeadLetter => return Ok(Followed::DeadLetter),
         Ended::Left(exit) => {
             let address = server.address();
             let place = match server.holder() {
@@ -91,7 +98,7 @@ pub(crate) fn follow(
         }
         Ended::Run(status) => status,
     };
-    ending::print(session, &session.plans, run, options.existing)?;
+    ending::print(session, &session.plans, run, options)?;
     Ok(Followed::Exit(status.into()))
 }
 
@@ -102,9 +109,15 @@ async fn watch(
     options: WaitOptions,
 ) -> Result<Ended, Failure> {
     let interrupt = Interrupt::listen()?;
+    // What has happened is shown, also of a run that has ended meanwhile.
+    let is_new = options.existing == Some(false);
+    let shows_all = is_new || options.since.is_some();
     if server.holder().is_some() {
         match holder_run::status(server, run).await {
-            Ok(HolderRun { status, .. }) if status.is_final() => return Ok(Ended::Run(status)),
+            Ok(HolderRun { status, .. }) if status.is_final() && !shows_all => {
+                return Ok(Ended::Run(status));
+            }
+            Ok(HolderRun { status, .. }) if status.is_final() => {}
             Ok(HolderRun { carried: true, .. }) => {}
             Ok(HolderRun { status, .. }) => return Ok(Ended::NotAcquired(status)),
             Err(failure) if server.is_gone(&failure) => return Ok(Ended::Gone),
@@ -120,13 +133,15 @@ async fn watch(
         position: 0,
         progress: None,
         style: Style::of(session.settings.output, options.quiet),
-        is_new: options.existing == Some(false),
+        is_new,
+        since: options.since,
         looked: Instant::now(),
         looks: 0,
     };
     let ended = tokio::select! {
         status = follower.listen(session) => status.map(Ended::Run),
         ended = end(server, run) => ended,
+        () = becomes_dead_letter(session, run) => Ok(Ended::DeadLetter),
         () = interrupt.asked() => Ok(Ended::Left(Exit::Interrupted)),
         () = sleep_until(options.until) => Ok(Ended::Left(Exit::TimedOut)),
     };
@@ -157,6 +172,21 @@ async fn end(server: &Server, run: RunId) -> Result<Ended, Failure> {
     }
 }
 
+/// Waits until the run is a dead letter. No event tells of it: a run that cannot be executed cannot
+/// record that.
+async fn becomes_dead_letter(session: &Session, run: RunId) {
+    loop {
+        tokio::time::sleep(LETTER_LOOKS).await;
+        let store = Arc::clone(&session.store);
+        let looking = tokio::task::spawn_blocking(move || store.run(run).wait());
+        if let Ok(Ok(Some(row))) = looking.await
+            && row.is_dead_letter()
+        {
+            return;
+        }
+    }
+}
+
 struct Follower {
     server: Server,
     store: Arc<dyn Backend>,
@@ -171,6 +201,8 @@ struct Follower {
     style: Style,
     /// Whether it began just now: all of its events are shown.
     is_new: bool,
+    /// The last record before what is shown, until the log was read up to it.
+    since: Option<u64>,
     looked: Instant,
     looks: u32,
 }
@@ -199,7 +231,7 @@ impl Follower {
                 let is_process = self.server.holder().is_some();
                 if !is_passing(&failure) || (!is_process && since.elapsed() > PATIENCE) {
                     return Err(failure.hint(format!(
-                        "the run goes on with the server: windlass watch {}",
+                        "the run continues on the server: windlass watch {}",
                         self.run
                     )));
                 }
@@ -294,8 +326,9 @@ impl Follower {
             let follow = self.follow.take();
             let mut follow = follow.unwrap_or_else(|| Follow::new(self.run));
             let (store, plans) = (Arc::clone(&self.store), self.plans.clone());
+            let through = self.since.unwrap_or(u64::MAX);
             let reading = tokio::task::spawn_blocking(move || {
-                let page = follow.step(&*store, &plans, PAGE_BYTES);
+                let page = follow.step_through(&*store, &plans, through, PAGE_BYTES);
                 (follow, page)
             });
             let (follow, page) = match reading.await {
@@ -327,7 +360,7 @@ impl Follower {
             if let Some(progress) = self.progress.as_ref().filter(|_| !events.is_empty()) {
                 show(progress, run, &events);
             }
-            if !more {
+            if !more && self.since.take().is_none() {
                 return Ok(run.status());
             }
         }

@@ -3,13 +3,17 @@
 use url::Url;
 use windlass_core::{Millis, RunId};
 use windlass_service::run_item::RunDetails;
+use windlass_service::run_list::RunSelection;
 use windlass_store::{
-    Error, Health, Partitions, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow,
+    Error, Health, Partitions, Pending, Queries, Relatives, ResourceRow, RunFilter, RunPage, RunRow,
 };
 
+use super::acting::read;
 use super::refusals::refused;
+use super::server::Server;
 use super::shapes::{ExecutionShape, Page, ResourceShape};
 use super::store::{RemoteStore, answer};
+use crate::exit::Failure;
 
 /// The length of the prefixes that are asked for together: the time in a run's id.
 const SHORT: usize = 13;
@@ -20,35 +24,88 @@ const TOGETHER: usize = 100;
 /// The longest page that a server gives.
 const PAGE: usize = 1000;
 
-impl RemoteStore {
-    fn page(&self, filter: &RunFilter) -> Result<RunPage, Error> {
-        let mut url = self.server.url(&["executions"]);
-        {
-            let mut query = url.query_pairs_mut();
-            let mut add = |key: &str, value: &str| {
-                query.append_pair(key, value);
-            };
-            if let Some(workflow) = &filter.workflow {
-                add("workflow", workflow);
-            }
-            for status in &filter.statuses {
-                add("status", status.as_str());
-            }
-            for (key, value) in &filter.labels {
-                add("label", &format!("{key}={value}"));
-            }
-            if let Some(parent) = filter.parent {
-                add("parent", &parent.to_string());
-            }
-            if let Some(since) = filter.since {
-                add("from", &since.to_string());
-            }
-            if let Some(before) = filter.before {
-                add("before", &before.to_string());
-            }
-            add("limit", &filter.page().min(PAGE).to_string());
+/// A page of the runs that a server selects, with all that lists show, and the cursor of the next.
+///
+/// # Errors
+/// The server does not answer as one does.
+pub(crate) fn list_runs(
+    server: &Server,
+    selection: &RunSelection,
+) -> Result<(Vec<RunDetails>, Option<RunId>), Failure> {
+    let answer = server.get(list_url(server, selection))?;
+    let page: Page<RunDetails> = read(server, &answer)?;
+    let last = page.items.last().map(|item| item.item.execution_id);
+    Ok((page.items, last.filter(|_| page.next.is_some())))
+}
+
+/// The address of a list of runs.
+fn list_url(server: &Server, selection: &RunSelection) -> Url {
+    let filter = &selection.filter;
+    let mut url = server.url(&["executions"]);
+    {
+        let mut query = url.query_pairs_mut();
+        let mut add = |key: &str, value: &str| {
+            query.append_pair(key, value);
+        };
+        if let Some(origin) = filter.origin {
+            add("origin", &origin.to_string());
         }
-        let (rows, more) = self.run_rows(url)?;
+        if let Some(error) = &filter.error {
+            add("error", error);
+        }
+        let flags = [
+            ("waiting", filter.waiting),
+            ("dead", filter.dead == Some(true)),
+            ("orphaned", selection.orphaned),
+            ("unresolved", filter.unforked),
+        ];
+        for (key, _) in flags.into_iter().filter(|(_, wanted)| *wanted) {
+            add(key, "true");
+        }
+        if filter.roots {
+            add("children", "false");
+        }
+        if let Some(workflow) = &filter.workflow {
+            add("workflow", workflow);
+        }
+        for status in &filter.statuses {
+            add("status", status.as_str());
+        }
+        for (key, value) in &filter.labels {
+            add("label", &format!("{key}={value}"));
+        }
+        if let Some(parent) = filter.parent {
+            add("parent", &parent.to_string());
+        }
+        if let Some(since) = filter.since {
+            add("from", &since.to_string());
+        }
+        if let Some(before) = filter.before {
+            add("before", &before.to_string());
+        }
+        add("limit", &filter.page().min(PAGE).to_string());
+    }
+    url
+}
+
+impl RemoteStore {
+    /// As [`list_runs`]; the short names of these runs are asked for together.
+    pub(crate) fn list(
+        &self,
+        selection: &RunSelection,
+    ) -> Result<(Vec<RunDetails>, Option<RunId>), Failure> {
+        let (items, next) = list_runs(&self.server, selection)?;
+        let runs = items.iter().map(|details| details.item.execution_id);
+        self.memory().listed = runs.collect();
+        Ok((items, next))
+    }
+
+    fn page(&self, filter: &RunFilter) -> Result<RunPage, Error> {
+        let selection = RunSelection {
+            filter: filter.clone(),
+            orphaned: false,
+        };
+        let (rows, more) = self.run_rows(list_url(&self.server, &selection))?;
         let next = rows.last().filter(|_| more).map(|row| row.run);
         Ok(RunPage { rows, next })
     }
@@ -100,6 +157,9 @@ impl RemoteStore {
 impl Queries for RemoteStore {
     fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>> {
         answer(|| {
+            if let Some(row) = self.memory().rows.get(&run) {
+                return Ok(Some(row.clone().into()));
+            }
             let rows = self.with_prefixes(&[run.to_string()])?;
             Ok(rows.into_iter().find(|row| row.run == run))
         })
@@ -168,6 +228,11 @@ impl Queries for RemoteStore {
             rows.reverse();
             Ok(rows)
         })
+    }
+
+    fn relatives(&self, _: &[RunId]) -> Pending<'_, Result<Vec<Relatives>, Error>> {
+        // Lists of a server come with them.
+        refused()
     }
 
     fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {

@@ -13,6 +13,7 @@ mod letters;
 mod line;
 mod lists;
 mod log;
+mod pools;
 mod probe;
 mod question;
 mod refusals;
@@ -25,11 +26,15 @@ mod stream;
 mod telling;
 mod upkeep;
 
-pub(crate) use acting::{act, actions, fork, publish, set_enabled, start};
+pub(crate) use acting::{
+    act, actions, cluster, execute, execution, fork, publish, set_enabled, start,
+};
 pub(crate) use following::{Followed, follow};
 pub(crate) use hooks::{remove_hook, set_hook};
 pub(crate) use letters::letters;
-pub(crate) use line::ask_why;
+pub(crate) use line::{ask_why, node, why};
+pub(crate) use lists::list_runs;
+pub(crate) use pools::{pools, remove_pool, set_pool};
 pub(crate) use probe::{Probed, probe};
 pub(crate) use schedules::{enable_schedule, put_schedule, remove_schedule};
 pub(crate) use secrets::{remove_secret, rotate_key, set_secret};

@@ -56,6 +56,15 @@ impl Admission for RemoteStore {
         refused()
     }
 
+    fn without_place(
+        &self,
+        _: &Partitions,
+        _: Option<RunId>,
+        _: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        refused()
+    }
+
     fn gates(&self) -> Pending<'_, Result<Vec<GateCount>, Error>> {
         refused()
     }

@@ -189,6 +189,8 @@ impl Server {
                 match too_soon(&answer) {
                     Some(rest) if rest <= SHORT_WAIT && waits < SHORT_WAITS => {
                         waits += 1;
+                        let seconds = rest.as_secs().max(1);
+                        crate::output::say(&format!("rate limited, retrying in {seconds} s"));
                         tokio::time::sleep(rest).await;
                     }
                     _ => return server.whole(answer).await,

@@ -3,7 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use windlass_core::run::Instance;
 use windlass_core::{Digest, Millis, RunId};
+use windlass_service::run_item::RunDetails;
 use windlass_store::{DefinitionRow, Head, Record, ResourceRow, WorkflowRow, WriterId};
 
 use crate::moment::since;
@@ -70,6 +72,34 @@ impl VersionShape {
             text: Vec::new(),
         })
     }
+}
+
+impl VersionShape {
+    pub(super) fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+/// A run's log with all that is needed to show it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OpenedShape {
+    #[serde(flatten)]
+    pub(super) log: LogShape,
+    pub(super) row: RunDetails,
+    pub(super) short_id: String,
+    pub(super) definitions: Vec<DefinitionShape>,
+    /// What workers have: the instance, the attempt, since when. Older servers do not tell.
+    #[serde(default)]
+    pub(super) at_work: Vec<(Instance, u32, i64)>,
+}
+
+/// A version with its text.
+#[derive(Deserialize)]
+pub(super) struct DefinitionShape {
+    #[serde(flatten)]
+    pub(super) row: VersionShape,
+    pub(super) text: String,
 }
 
 /// A part of a run's log.

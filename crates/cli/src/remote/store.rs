@@ -7,17 +7,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::de::DeserializeOwned;
 use url::Url;
-use windlass_core::{Digest, RunId};
+use windlass_core::run::Instance;
+use windlass_core::{Digest, Millis, RunId};
+use windlass_engine::view::AtWork;
+use windlass_service::run_item::RunDetails;
 use windlass_store::{
     Append, AppendError, Appended, Blob, Blobs, Checkpoint, Compacted, Damage, DefinitionRow,
-    Error, Head, Inbox, InboxItem, Log, Offer, OfferAnswer, Partitions, Pending, Record,
+    Error, Head, Inbox, InboxBounds, InboxItem, Log, Offer, OfferAnswer, Partitions, Pending,
+    Record,
 };
 
 use super::failures;
 use super::log::{RecentParts, beginning};
 use super::refusals::{refusal, refused};
 use super::server::Server;
-use super::shapes::LogShape;
+use super::shapes::{LogShape, OpenedShape};
 use crate::exit::{Exit, Failure};
 
 /// The server's store, for reading.
@@ -42,6 +46,12 @@ pub(super) struct Memory {
     /// The runs of the last list, whose short names are likely to be asked for next.
     pub(super) listed: Vec<RunId>,
     pub(super) prefixes: HashMap<String, Vec<RunId>>,
+    /// A run that one command looks at once: its log is what was read at first.
+    snapshot: Option<RunId>,
+    /// What workers had of the run that was opened last.
+    at_work: Option<(RunId, AtWork)>,
+    /// Runs whose lines came with their logs.
+    pub(super) rows: HashMap<RunId, RunDetails>,
     /// Where the page of dead letters after this one begins.
     pub(super) letters: HashMap<RunId, String>,
     /// Where the page of schedules after this one, by id and tenant, begins.
@@ -112,6 +122,85 @@ impl RemoteStore {
     }
 }
 
+impl RemoteStore {
+    /// Reads all that is needed to show a run, which may be named as a person names it, in one
+    /// request. Later reads of this run see the same state.
+    ///
+    /// # Errors
+    /// There is no such run, or the server does not answer as one does.
+    pub(crate) fn open_run(&self, reference: &str) -> Result<RunDetails, Failure> {
+        let opened = self.opened(reference, 1)?;
+        let foreign = |what: &dyn std::fmt::Display| failures::foreign(self.server.address(), what);
+        let unreadable = || foreign(&"a log that cannot be read");
+        let (head, records) = opened.log.parts().ok_or_else(unreadable)?;
+        let row = opened.row;
+        let (run, tenant) = (row.item.execution_id, row.item.tenant_id.as_deref());
+        let workflow = &row.item.workflow_id;
+        let mut memory = self.memory();
+        memory.at_work = Some((run, read_at_work(&opened.at_work)));
+        let last = records.last().map(|record| record.sequence);
+        memory.end = (last == Some(head.sequence)).then_some((run, head.sequence + 1));
+        memory.snapshot = memory.end.map(|_| run);
+        memory.reading = Some(run);
+        memory.kept.put(run, records);
+        let key = (row.item.tenant_id.clone(), workflow.clone());
+        let mut versions = Vec::new();
+        for definition in opened.definitions {
+            let (version, text) = (definition.row.version(), definition.text);
+            versions.push(definition.row.row(tenant).ok_or_else(unreadable)?);
+            memory
+                .texts
+                .insert((key.clone(), version), text.into_bytes());
+        }
+        memory.versions.insert(key, versions);
+        let full = run.to_string();
+        for length in [13, 18, 23] {
+            let prefix = &full[..length];
+            // Two answers stand for any number of runs with this prefix.
+            let runs = match opened.short_id.len() > length {
+                true => vec![run, run],
+                false => vec![run],
+            };
+            memory.prefixes.insert(prefix.to_owned(), runs);
+        }
+        memory.rows.insert(run, row.clone());
+        Ok(row)
+    }
+}
+
+impl RemoteStore {
+    /// A run's log from a record on, with what is needed to show the run.
+    fn opened(&self, reference: &str, from: u64) -> Result<OpenedShape, Failure> {
+        let mut url = self.server.url(&["executions", reference, "log"]);
+        url.query_pairs_mut()
+            .append_pair("include", "definitions")
+            .append_pair("from", &from.to_string());
+        let answer = self.server.get(url)?;
+        serde_json::from_slice(&answer)
+            .map_err(|error| failures::foreign(self.server.address(), error))
+    }
+
+    /// What workers have of a run: as it was when the run was opened, else now.
+    pub(crate) fn at_work(&self, run: RunId) -> Result<AtWork, Failure> {
+        if let Some((_, at_work)) = self.memory().at_work.as_ref().filter(|it| it.0 == run) {
+            return Ok(at_work.clone());
+        }
+        // Past every record: the log itself is not wanted.
+        let opened = self.opened(&run.to_string(), u64::from(u32::MAX))?;
+        Ok(read_at_work(&opened.at_work))
+    }
+}
+
+fn read_at_work(attempts: &[(Instance, u32, i64)]) -> AtWork {
+    let mut at_work = AtWork::default();
+    at_work.extend(
+        attempts
+            .iter()
+            .map(|&(node, attempt, since)| (node, (attempt, Millis(since)))),
+    );
+    at_work
+}
+
 impl Log for RemoteStore {
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
         let answers = batch.iter().map(|_| Err(AppendError::Failed(refusal())));
@@ -140,7 +229,11 @@ impl Log for RemoteStore {
                 if let Some(records) = memory.kept.get(run, from, max_bytes) {
                     return Ok(records);
                 }
-                if memory.end.take() == Some((run, from)) {
+                let is_end = memory.end == Some((run, from));
+                if is_end && memory.snapshot != Some(run) {
+                    memory.end = None;
+                }
+                if is_end {
                     return Ok(Vec::new());
                 }
             }
@@ -178,7 +271,12 @@ impl Inbox for RemoteStore {
         refused()
     }
 
-    fn inbox(&self, _: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
+    fn inbox_page(
+        &self,
+        _: RunId,
+        _: u64,
+        _: InboxBounds,
+    ) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
         refused()
     }
 
@@ -206,6 +304,10 @@ impl Inbox for RemoteStore {
 
 impl Blobs for RemoteStore {
     fn put_blob(&self, _: Blob) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn hold_blob(&self, _: Blob) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 

@@ -109,7 +109,7 @@ pub(crate) fn app_options(
     let mut limits = health::http_limits(&server, &gate, &head);
     limits.extend(engine_limits());
     AppOptions {
-        backup: Some(Arc::new(move |file: &Path| {
+        backup: Ok(Arc::new(move |file: &Path| {
             directory.backup(file, &mut |_, _| {})
         })),
         probes: health::Probes::new(

@@ -319,6 +319,7 @@ fn forget(value: &mut Value, run: &str) {
                 "worker",
                 "createdAt",
                 "startedAt",
+                "updatedAt",
                 "endedAt",
                 "durationMs",
             ] {

@@ -67,7 +67,9 @@ impl Ended {
                 continue;
             };
             if let Some(rest) = line.strip_prefix("crash ") {
-                if let Some((run, _)) = rest.split_once(": ") {
+                // The line about the end has more than an id before its colon.
+                if let Some((run, _)) = rest.split_once(": ").filter(|(run, _)| !run.contains(' '))
+                {
                     runs.entry(run.to_owned()).or_default();
                     current = Some(run.to_owned());
                 }

@@ -1,5 +1,4 @@
 //! A data directory with runs in it, and the binary to look at them with.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ops::ControlFlow;
 use std::path::Path;

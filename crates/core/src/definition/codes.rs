@@ -48,6 +48,9 @@ codes! {
     UNQUOTED_TEMPLATE:
         "a YAML value begins with '{{', which YAML reads as a map",
         "put the template in quotes: \"{{ … }}\"";
+    ITEMS_NOT_A_LIST:
+        "the `items` of a `forEach` are a text without a template, which never is a list",
+        "write a list, or a template: \"{{ trigger.items }}\"";
     UNKNOWN_KEY:
         "an object has a key that definitions do not know",
         "use the nearest known name, or remove the key";
@@ -132,9 +135,21 @@ codes! {
     UNKNOWN_ACTION:
         "warning: no action of this name is known here",
         "correct the name; or ignore it, if a worker brings the action";
+    POOL_UNCHECKED:
+        "warning: a node names a pool, and whether it exists is checked only when the definition is published",
+        "`windlass pools` lists the pools, `windlass pools set NAME SLOTS` makes one";
     NOT_BEFORE:
         "warning: an expression names a node that cannot have run before it",
         "add an edge from that node, directly or through others";
+    UNKNOWN_VARIABLE:
+        "warning: an expression reads a variable that nothing in the definition sets",
+        "correct the name, or set it in vars or setVars; ignore it, if a parent that shares its variables does";
+    UNKNOWN_WORKFLOW:
+        "a subworkflow names a workflow, or a version of one, that is not in the catalogue; a warning where the definition is only checked or run",
+        "publish that workflow first, or correct the name";
+    PARAMETERS_INVALID:
+        "literal parameters do not fit the schema of the action",
+        "correct the parameter that the pointer names; `windlass actions NAME` shows them";
     VARIABLE_CONFLICT:
         "warning: parallel branches set the same variable, and the last write wins",
         "use two variables, or order the branches";

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use windlass_expr::{Expression, ExpressionLimits, Problem, Reference, Scope, Template};
+use windlass_expr::{Expression, ExpressionLimits, Field, Problem, Reference, Scope, Template};
 
 use super::codes;
-use super::scope::{self, BodyNames, DATA};
+use super::scope::{self, BodyNames, DATA, VARS};
 
 /// Where in a definition a source stands, which decides the names it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +31,8 @@ pub(crate) struct Checked {
     pub(crate) nodes: Vec<Named>,
     /// What is wrong with it.
     pub(crate) problems: Vec<Wrong>,
+    /// The variables that it reads by name.
+    pub(crate) variables: Vec<Field>,
 }
 
 /// A node that a source names.
@@ -129,8 +131,13 @@ impl<'d> Checker<'d> {
                 span,
             })
         };
+        let variables = match reads_variables(source) {
+            true => variables(Expression::fields(source, scope, &self.limits)),
+            false => Vec::new(),
+        };
         match Expression::compile(source, scope, &self.limits) {
             Ok(expression) => Checked {
+                variables,
                 nodes: expression
                     .references()
                     .iter()
@@ -140,6 +147,7 @@ impl<'d> Checker<'d> {
                 problems: Vec::new(),
             },
             Err(problems) => Checked {
+                variables,
                 nodes: Expression::mentions(source, scope, &self.limits)
                     .iter()
                     .filter_map(|mention| named(&mention.reference, mention.offset))
@@ -169,8 +177,13 @@ impl<'d> Checker<'d> {
             return Rc::new(too_many());
         }
         let scope = scope_of(&mut self.scopes, &self.names, names, site);
+        let variables = match reads_variables(json) {
+            true => variables(Template::fields(json, scope, &self.limits)),
+            false => Vec::new(),
+        };
         let checked = match Template::compile(json, scope, &self.limits) {
             Ok(template) => Checked {
+                variables,
                 nodes: template
                     .references()
                     .iter()
@@ -185,6 +198,7 @@ impl<'d> Checker<'d> {
                 problems: Vec::new(),
             },
             Err(problems) => Checked {
+                variables,
                 nodes: mentioned(json, scope, &self.limits),
                 problems: problems
                     .into_iter()
@@ -212,6 +226,7 @@ impl<'d> Checker<'d> {
         Rc::new(Checked {
             nodes: mentioned(json, scope, &self.limits),
             problems: Vec::new(),
+            variables: checked.variables.clone(),
         })
     }
 }
@@ -241,6 +256,7 @@ pub(crate) fn is_bare(text: &str) -> bool {
 fn too_many() -> Checked {
     Checked {
         nodes: Vec::new(),
+        variables: Vec::new(),
         problems: vec![Wrong {
             pointer: String::new(),
             problem: Problem {
@@ -249,6 +265,7 @@ fn too_many() -> Checked {
                 start: 0,
                 end: 1,
                 suggestion: None,
+                remedy: None,
             },
         }],
     }
@@ -278,6 +295,16 @@ fn scope_of<'s>(
 /// Most values are constants, and finding that out must cost next to nothing.
 fn may_hold_expressions(json: &str) -> bool {
     json.contains("{{") || json.contains("\\u007")
+}
+
+/// Whether a source may read a variable; most do not, and reading them again has a price.
+fn reads_variables(source: &str) -> bool {
+    source.contains(VARS)
+}
+
+fn variables(mut fields: Vec<Field>) -> Vec<Field> {
+    fields.retain(|field| *field.value == *VARS);
+    fields
 }
 
 fn node_of(reference: &Reference) -> Option<Box<str>> {

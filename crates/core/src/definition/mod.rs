@@ -18,6 +18,7 @@ mod place;
 mod problem;
 mod render;
 mod repair;
+mod rewritten;
 mod scan;
 mod schema;
 pub mod scope;
@@ -33,15 +34,16 @@ mod yaml;
 pub use compensation::{CompensationPolicy, CompensationSettings, OnCompensationError};
 pub use parse::{Parsed, parse};
 pub use problem::{MAX_PROBLEMS, Problem, Severity};
+pub use rewritten::{Rewritten, parse_rewritten, problem_at};
 pub use schema::schema;
 pub use signature::signature;
 pub(crate) use signature::signature_of;
 pub use source::{
-    DefinitionFormat, DefinitionLimits, DefinitionSource, Options, SCHEMA_COST, SchemaCheck,
-    SchemaProblem,
+    DefinitionFormat, DefinitionLimits, DefinitionSource, Options, ParameterCheck,
+    ParameterProblem, SCHEMA_COST, SchemaCheck, SchemaProblem, UnknownWorkflows,
 };
 pub use types::{
     Backoff, Body, Compensate, Concurrency, Definition, Delay, Edge, ExecutionMode, FailurePolicy,
-    ForEach, InFlight, Isolation, Join, JsonText, Node, OnItemFailure, Policies, Retry,
+    ForEach, InFlight, Isolation, Join, JsonText, Node, OnItemFailure, Policies, Pool, Retry,
     RetryStrategy, RetryUntil, Subworkflow, Switch, WaitForSignal, When, While,
 };

@@ -90,7 +90,7 @@ pub fn parse<'a>(
     }
 }
 
-fn check(
+pub(super) fn check(
     source: &DefinitionSource<'_>,
     options: &Options<'_>,
     json: &str,

@@ -79,6 +79,11 @@ impl LeftOut {
         }
     }
 
+    /// Whether anything was left out.
+    pub(crate) fn any(&self) -> bool {
+        !self.objects.is_empty()
+    }
+
     /// Whether the object with this pointer lacks a member.
     pub(crate) fn has(&self, object: &str) -> bool {
         !self.objects.is_empty() && self.objects.contains(object)

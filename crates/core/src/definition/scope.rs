@@ -7,6 +7,8 @@ use windlass_expr::Scope;
 
 /// The table of node outputs.
 pub const DATA: &str = "context.data";
+/// The object of variables.
+pub const VARS: &str = "vars";
 /// The table of secrets, where a worker renders.
 pub const SECRETS: &str = "secrets";
 
@@ -52,7 +54,7 @@ pub const RESERVED: &[&str] = &[
     "function",
 ];
 
-const COMMON: [&str; 5] = ["trigger", "vars", "run", "now", "uuid"];
+const COMMON: [&str; 5] = ["trigger", VARS, "run", "now", "uuid"];
 
 /// The names that the loops around a place add.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -251,6 +251,48 @@ impl Shapes {
         &self.kinds[shape.kind]
     }
 
+    /// Where a key belongs that an object does not have but something inside it has: `retry` of a
+    /// node is `policies.retry`. At most two levels down, the nearest first.
+    pub(crate) fn places_inside(&self, shape: Shape, key: &str) -> Vec<String> {
+        let mut places: Vec<String> = Vec::new();
+        let mut level = self.members(shape, "");
+        for _ in 0..2 {
+            let objects = level.iter();
+            let below: Vec<_> = objects
+                .flat_map(|(path, shape)| self.members(*shape, path))
+                .collect();
+            for (path, _) in &below {
+                let is_key = path.rsplit('.').next() == Some(key);
+                // What compensates a node takes the same policies as the node.
+                let is_told = places.iter().any(|place| path.ends_with(&**place));
+                if is_key && !is_told {
+                    places.push(path.clone());
+                }
+            }
+            level = below;
+        }
+        places
+    }
+
+    /// The members of an object, of the object that a choice allows, or of a list's items, by path.
+    fn members(&self, shape: Shape, path: &str) -> Vec<(String, Shape)> {
+        match self.kind(shape) {
+            Kind::Object { fields, .. } => {
+                let dot = if path.is_empty() { "" } else { "." };
+                let fields = fields.iter();
+                fields
+                    .map(|field| (format!("{path}{dot}{}", field.name), field.shape))
+                    .collect()
+            }
+            Kind::Choice {
+                object: Some(object),
+                ..
+            } => self.members(*object, path),
+            Kind::List { item, .. } => self.members(*item, &format!("{path}[]")),
+            _ => Vec::new(),
+        }
+    }
+
     fn read(schema: &Value) -> Self {
         let mut reader = Reader {
             schema,
@@ -376,10 +418,10 @@ fn most(bound: &Value) -> usize {
 }
 
 fn integer(schema: &Value) -> Kind {
-    let capacity = if schema["format"] == "uint32" {
-        u64::from(u32::MAX)
-    } else {
-        u64::MAX
+    let capacity = match schema["format"].as_str() {
+        Some("uint8") => u64::from(u8::MAX),
+        Some("uint32") => u64::from(u32::MAX),
+        _ => u64::MAX,
     };
     Kind::Integer {
         min: schema["minimum"].as_u64().unwrap_or(0),

@@ -120,6 +120,36 @@ impl std::fmt::Display for SchemaProblem {
 
 impl std::error::Error for SchemaProblem {}
 
+/// What is wrong with a literal parameter of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterProblem {
+    /// RFC 6901 pointer from the parameters to the value that is wrong.
+    pub pointer: String,
+    /// What is wrong with it.
+    pub message: String,
+    /// Of a key that the action does not know: the keys that it does.
+    pub unknown_key: Option<Vec<String>>,
+}
+
+/// Checks literal parameters against what actions take. A value with a template in it fits
+/// whatever its type, since the type is known only when it is rendered.
+pub trait ParameterCheck: std::fmt::Debug {
+    /// What is wrong with the parameters of an action, as JSON text; nothing where the action is
+    /// not known.
+    fn problems(&self, action: &str, parameters: &str) -> Vec<ParameterProblem>;
+}
+
+/// The subworkflows of a definition that the catalogue lacks.
+#[derive(Clone, Debug, Default)]
+pub struct UnknownWorkflows {
+    /// Each with its version, where one is named.
+    pub missing: BTreeSet<(Box<str>, Option<u32>)>,
+    /// The workflows that there are, for suggestions.
+    pub known: Vec<Box<str>>,
+    /// Whether the definition is refused for it.
+    pub refused: bool,
+}
+
 /// What the parser may know beyond the text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
@@ -129,6 +159,10 @@ pub struct Options<'a> {
     pub known_actions: Option<&'a BTreeSet<String>>,
     /// Checks a JSON Schema.
     pub check_schema: Option<SchemaCheck>,
+    /// Checks literal parameters of actions.
+    pub check_parameters: Option<&'a dyn ParameterCheck>,
+    /// The subworkflows that the catalogue lacks, where one is at hand.
+    pub unknown_workflows: Option<&'a UnknownWorkflows>,
 }
 
 #[cfg(test)]

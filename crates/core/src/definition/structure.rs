@@ -290,18 +290,20 @@ impl<'t, 'f> Structure<'t, 'f> {
         let known = fields.iter().map(|field| field.name.as_str());
         let meant = self.suggester.nearest(&key.text, known.clone());
         let meant = meant.map(str::to_owned);
-        let suggestion = meant.as_ref().map(|name| format!("did you mean '{name}'?"));
-        let suggestion = suggestion.or_else(|| {
-            Some(format!(
-                "known keys: {}",
-                known.collect::<Vec<_>>().join(", ")
-            ))
-        });
+        let inside = self.shapes.places_inside(frame.shape, &key.text);
+        let suggestion = match &meant {
+            Some(name) => format!("did you mean '{name}'?"),
+            None if !inside.is_empty() => {
+                let places: Vec<_> = inside.iter().map(|place| format!("'{place}'")).collect();
+                format!("did you mean {}?", places.join(" or "))
+            }
+            None => format!("known keys: {}", known.collect::<Vec<_>>().join(", ")),
+        };
         let pointer = self.pointer();
         self.findings
             .error(codes::UNKNOWN_KEY, message, pointer)
             .at(SourceLocation::At(key.span.clone()))
-            .suggest(suggestion);
+            .suggest(Some(suggestion));
         if let Some(frame) = self.frames.last_mut() {
             frame.meant = meant;
         }

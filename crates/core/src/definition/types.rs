@@ -175,6 +175,14 @@ pub struct Node {
     #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(length(max = 64), inner(regex(pattern = KEY_PATTERN)))]
     pub requires: Box<[Box<str>]>,
+    /// Which goes first where nodes compete, from 0 to 9, higher first; the run's priority by
+    /// default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 9))]
+    pub priority: Option<u8>,
+    /// The pool whose slots an attempt holds while it is with a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Box<Pool>>,
     /// Variables set when the node succeeds, as templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("propertyNames" = texts()))]
@@ -201,6 +209,28 @@ pub struct Node {
     /// A durable timer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Box<Delay>>,
+}
+
+/// A share of a pool: a named limit across runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pool {
+    /// The pool's name.
+    #[schemars(regex(pattern = KEY_PATTERN))]
+    pub name: Box<str>,
+    /// How many of its slots an attempt holds; one by default.
+    #[serde(default = "Pool::one_slot")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub slots: u32,
+}
+
+impl Pool {
+    /// The most slots that a pool can have, and that an attempt can hold.
+    pub const MOST_SLOTS: u32 = 10_000;
+
+    fn one_slot() -> u32 {
+        1
+    }
 }
 
 /// Timeout and retry of a node.

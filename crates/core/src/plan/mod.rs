@@ -6,6 +6,7 @@
 mod build;
 mod graph;
 mod index;
+mod names;
 pub(crate) mod structure;
 mod texts;
 
@@ -16,7 +17,7 @@ use windlass_expr::{Expression, ExpressionLimits, Reference, Scope, Template};
 
 use crate::concurrency::ConcurrencyRule;
 use crate::definition::{
-    CompensationSettings, ExecutionMode, FailurePolicy, InFlight, Join, JsonText, Retry, When,
+    CompensationSettings, ExecutionMode, FailurePolicy, InFlight, Join, JsonText, Pool, Retry, When,
 };
 use crate::definition::{scope, signature_of};
 use crate::id::Digest;
@@ -24,6 +25,7 @@ use crate::id::Digest;
 pub use build::PlanError;
 pub(crate) use build::first_message;
 pub use graph::PlanGraph;
+pub use names::AmbiguousName;
 pub use structure::{NodeKind, Structure};
 use texts::Texts;
 
@@ -71,6 +73,8 @@ pub struct Plan {
     pub(crate) conditions: Vec<Expression>,
     /// Whether any node's parameters may name another node's output.
     pub(crate) reads_outputs: bool,
+    /// Whether any node has a priority of its own.
+    pub(crate) has_priorities: bool,
     /// Nodes whose output a decision may need later.
     pub(crate) decided_on: Vec<bool>,
     pub(crate) failure_policy: FailurePolicy,
@@ -108,6 +112,8 @@ pub(crate) struct Rare {
     /// What the node is, where it is not one call of an action.
     pub(crate) structure: Option<Structure>,
     pub(crate) requires: Box<[Box<str>]>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) pool: Option<Box<Pool>>,
 }
 
 /// How a node's effect is undone.
@@ -243,6 +249,27 @@ impl Plan {
     /// The labels that a worker must have to be given the node.
     pub fn requires(&self, node: NodeIndex) -> &[Box<str>] {
         self.rare(node).map_or(&[], |rare| &rare.requires)
+    }
+
+    /// The node's own priority, where the definition gives one.
+    pub fn priority(&self, node: NodeIndex) -> Option<u8> {
+        self.rare(node)?.priority
+    }
+
+    /// Whether any node has a priority of its own: then ready nodes are ordered by it.
+    pub fn has_priorities(&self) -> bool {
+        self.has_priorities
+    }
+
+    /// The pool whose slots an attempt of the node holds.
+    pub fn pool(&self, node: NodeIndex) -> Option<&Pool> {
+        self.rare(node)?.pool.as_deref()
+    }
+
+    /// The nodes that need a pool, those of bodies included.
+    pub fn pooled_nodes(&self) -> impl Iterator<Item = (NodeIndex, &Pool)> {
+        let nodes = 0..self.total() as NodeIndex;
+        nodes.filter_map(|node| Some((node, self.pool(node)?)))
     }
 
     /// How a node's attempts are repeated.

@@ -96,6 +96,7 @@ impl Run {
             frozen: queued.frozen,
             heals: super::decide::heals(&plan),
             staged: None,
+            graph_waits: false,
             status: RunStatus::Pending,
             created_at: at,
             started_at: None,
@@ -194,7 +195,8 @@ impl Run {
                 | Event::CompensationRetried { .. }
                 | Event::CompensationSkipped { .. }
         );
-        if self.status.is_final() && !reopens {
+        let imports = self.status == RunStatus::Failed && matches!(event, Event::Imported { .. });
+        if self.status.is_final() && !reopens && !imports {
             return self.corrupt("something happened after the run had ended");
         }
         self.event_count += 1;
@@ -272,6 +274,9 @@ impl Run {
         }
         if had_ended && !self.status.is_final() {
             self.reopened_at = Some(at);
+            if std::mem::take(&mut self.graph_waits) && self.undo.is_none() {
+                self.resolve_anew(changes);
+            }
         }
         self.note_request(event);
         Ok(())

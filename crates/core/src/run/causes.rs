@@ -24,6 +24,9 @@ pub(crate) const MAX_CAUSES: usize = 10;
 /// node's own error keeps the message whole.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 512;
 
+/// A longer path of a cause keeps its two ends.
+const MAX_PATH_BYTES: usize = 1024;
+
 /// The error code of a run whose nodes failed.
 pub(crate) const NODE_FAILED: &str = "NODE_FAILED";
 
@@ -146,8 +149,11 @@ impl Run {
         let is_child = matches!(self.structure(root.node), Some(Structure::Subworkflow(_)));
         if let Some(failure) = &failure
             && is_child
-            && let Some(causes) = causes_of_child(failure)
+            && let Some(mut causes) = causes_of_child(failure)
         {
+            for cause in &mut causes {
+                lead_to(cause, self.path(root.node));
+            }
             return causes;
         }
         let (code, message) = match failure {
@@ -161,6 +167,8 @@ impl Run {
         vec![Cause {
             execution_id: self.id,
             node: self.path(root.node),
+            path: Vec::new(),
+            name: self.name_of(root.node).map(Into::into),
             code,
             message: cut(&message, MAX_MESSAGE_BYTES).into(),
         }]
@@ -176,4 +184,17 @@ fn causes_of_child(failure: &Failure) -> Option<Vec<Cause>> {
     let details = failure.details.as_ref()?;
     let details: ChildDetails<Vec<Cause>> = serde_json::from_str(details.get()).ok()?;
     details.causes.filter(|causes| !causes.is_empty())
+}
+
+/// Puts the node that started a child before the path to a cause in that child.
+fn lead_to(cause: &mut Cause, node: Box<str>) {
+    if cause.path.is_empty() {
+        cause.path.push(cause.node.clone());
+    }
+    cause.path.insert(0, node);
+    let size: usize = cause.path.iter().map(|node| node.len()).sum();
+    let last = cause.path.len() - 1;
+    if size > MAX_PATH_BYTES && last > 1 {
+        cause.path.splice(1..last, ["…".into()]);
+    }
 }

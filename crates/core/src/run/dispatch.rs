@@ -8,6 +8,7 @@ use windlass_expr::{Reference, Template};
 use super::environment::BodyValue;
 use super::frame::{FrameKey, Instance};
 use super::{Held, Run};
+use crate::definition::Pool;
 use crate::id::{Millis, RunId};
 use crate::plan::DEFAULT_TIMEOUT_MS;
 use crate::status::NodeStatus;
@@ -54,6 +55,8 @@ pub struct Dispatch {
     pub requires: Vec<Box<str>>,
     /// From 0 to 9: which attempt goes first where workers choose.
     pub priority: u8,
+    /// The slots that the attempt holds while it is with a worker.
+    pub pool: Option<Pool>,
     /// Whether a process before had the attempt open, and may have given it to a worker that
     /// outlived it.
     pub reopened: bool,
@@ -154,7 +157,8 @@ impl Run {
             undo: undoes,
             traceparent: self.queued.traceparent.clone(),
             requires: plan.requires(index).to_vec(),
-            priority: self.queued.priority,
+            priority: plan.priority(index).unwrap_or(self.queued.priority),
+            pool: plan.pool(index).cloned(),
             reopened: self.state(node).deliveries > 0,
         }
     }
@@ -181,6 +185,24 @@ impl Run {
     pub fn requires(&self, node: Instance) -> &[Box<str>] {
         let (plan, index) = self.plan_node(node);
         plan.requires(index)
+    }
+
+    /// The pool that the node's attempts need slots of, and those that undo it.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
+    pub fn pool(&self, node: Instance) -> Option<&Pool> {
+        let (plan, index) = self.plan_node(node);
+        plan.pool(index)
+    }
+
+    /// Which node goes first where several are ready: its own priority, else the run's.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
+    pub fn priority_of(&self, node: Instance) -> u8 {
+        let (plan, index) = self.plan_node(node);
+        plan.priority(index).unwrap_or(self.queued.priority)
     }
 
     /// `runId/node`, followed by the attempt's number if the attempt was begun by hand.

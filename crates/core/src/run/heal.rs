@@ -53,8 +53,11 @@ impl Run {
         self.note_graph();
         self.count_again();
         self.adapt_queued(changes);
-        // A run that has not begun has nothing to resolve.
-        if self.started_at.is_some() {
+        // A run that has not begun has nothing to resolve, and one that has failed starts nothing
+        // until it is opened again.
+        if self.status.is_final() {
+            self.graph_waits = true;
+        } else if self.started_at.is_some() {
             self.resolve_anew(changes);
         }
     }
@@ -246,7 +249,7 @@ impl Run {
     }
 
     /// New edges from ended nodes resolve now; what has not begun decides again.
-    fn resolve_anew(&mut self, changes: &mut Vec<Change>) {
+    pub(super) fn resolve_anew(&mut self, changes: &mut Vec<Change>) {
         let nodes: BTreeSet<Instance> = self.top.instances().collect();
         let ended = nodes
             .iter()

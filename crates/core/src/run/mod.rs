@@ -57,7 +57,7 @@ pub use child::{ChildEnd, ChildStart};
 pub use cycle::{Iteration, Loop};
 pub use decide::{
     DEAD_LETTERED, Decision, Evaluations, Facts, Failure, Input, Outcome, PendingDecision,
-    Recovery, Refusal, Report, ValueLimits, decide, required_values,
+    Recovery, Refusal, Report, SWITCH_UNMATCHED, ValueLimits, decide, required_values,
 };
 pub use dispatch::{Dispatch, ValueSource};
 pub(crate) use environment::read_object;
@@ -99,6 +99,9 @@ pub struct Run {
     heals: bool,
     /// A graph that the next event may name.
     staged: Option<(Digest, Arc<Plan>)>,
+    /// A graph was imported after the run had failed: nothing follows from it before the run is
+    /// opened again.
+    graph_waits: bool,
     /// Shared with every dispatch.
     workflow: Arc<str>,
     correlation_id: Arc<str>,
@@ -289,6 +292,15 @@ impl Run {
         self.find_state(node).map_or(0, |state| state.attempt)
     }
 
+    /// The number of a node's last attempt within its retry budget, which begins anew when the
+    /// node is tried again by hand; 0 before the first.
+    pub fn budget_attempt(&self, node: Instance) -> u32 {
+        let state = self.find_state(node).filter(|state| state.attempt > 0);
+        state.map_or(0, |state| {
+            state.attempt + 1 - state.first_attempt.clamp(1, state.attempt)
+        })
+    }
+
     /// How many attempts of a node have begun: one that waits for its time has not.
     pub fn attempts(&self, node: Instance) -> u32 {
         let Some(state) = self.find_state(node) else {
@@ -432,6 +444,13 @@ impl Run {
             .is_some_and(|state| state.attempt == attempt && state.is_open())
     }
 
+    /// Whether the open attempt of a node may be with a worker that an earlier process handed it
+    /// to.
+    pub fn was_handed_out(&self, node: Instance) -> bool {
+        self.find_state(node)
+            .is_some_and(|state| state.deliveries > 0 || state.status == NodeStatus::Running)
+    }
+
     /// Nodes of the top level that are ready, running or waiting.
     pub fn open(&self) -> u32 {
         self.top.open()
@@ -524,6 +543,27 @@ impl Run {
         plan.action(index)
     }
 
+    /// A node's name for people.
+    pub fn name_of(&self, node: Instance) -> Option<&str> {
+        self.find_state(node)?;
+        let (plan, index) = self.plan_node(node);
+        plan.name(index)
+    }
+
+    /// An instance's path, with the node's name for people beside it.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
+    pub fn path_and_name(&self, node: Instance) -> String {
+        with_name(&self.path(node), self.name_of(node))
+    }
+
+    /// Whether the run has failed and was given a graph since: nothing follows from it before the
+    /// run is opened again.
+    pub fn graph_waits(&self) -> bool {
+        self.graph_waits
+    }
+
     /// What a node is.
     ///
     /// # Panics
@@ -614,5 +654,13 @@ impl Run {
             Some(owner) => self.top_node(owner.node),
             None => self.node_index(node),
         }
+    }
+}
+
+/// A path with the node's name for people beside it, where that says more.
+pub fn with_name(path: &str, name: Option<&str>) -> String {
+    match name {
+        Some(name) if name != path => format!("{path} ({name})"),
+        _ => path.to_owned(),
     }
 }

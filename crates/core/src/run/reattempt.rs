@@ -161,6 +161,10 @@ impl Run {
         }
         // Inner frames before outer ones: opening an iteration again opens its loop.
         let mut frames = self.by_frame(&self.with_cut(nodes));
+        if nodes.is_empty() {
+            // A new graph removed what had failed. The failure still stops the run as a whole.
+            frames.entry(super::TOP).or_default();
+        }
         let mut again = Vec::new();
         let mut reopened = BTreeSet::new();
         // A frame is numbered after the one around it.

@@ -56,6 +56,8 @@ pub struct Snapshot {
     graphs: Vec<GraphName>,
     frozen: bool,
     heals: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    graph_waits: bool,
     status: RunStatus,
     created_at: Millis,
     started_at: Option<Millis>,
@@ -209,6 +211,7 @@ impl Run {
             graphs: self.graphs.iter().rev().map(|graph| graph.name).collect(),
             frozen: self.frozen,
             heals: self.heals,
+            graph_waits: self.graph_waits,
             status: self.status,
             created_at: self.created_at,
             started_at: self.started_at,
@@ -300,6 +303,7 @@ impl Run {
         run.version = present.version;
         run.frozen = snapshot.frozen;
         run.heals = snapshot.heals;
+        run.graph_waits = snapshot.graph_waits;
         run.status = snapshot.status;
         run.created_at = snapshot.created_at;
         run.started_at = snapshot.started_at;

@@ -43,7 +43,7 @@ impl Run {
         same_fields!(
             Run, self, other,
             [
-                id, queued, version, definition, frozen, heals, workflow, correlation_id,
+                id, queued, version, definition, frozen, heals, graph_waits, workflow, correlation_id,
                 status, created_at, started_at, ended_at, reopened_at, clock_from, records,
                 loops, removed, past, next_instance, active, blocked_by, recovered, taken, due,
                 children, transactional, signals, waiters, since, to_route, to_join, to_stop,

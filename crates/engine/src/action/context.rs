@@ -2,13 +2,21 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use windlass_core::RunId;
+use windlass_core::event::ResourceLink;
 use windlass_core::trace::{SpanId, TraceParent};
+use windlass_core::value::StoredFile;
 
-use super::ActionError;
+use super::reported::Reported;
+use super::run_reader::RunReader;
+use super::state::SharedState;
+use super::{ActionError, FileReader, FileWriter, State, file_digest, find_file};
 use crate::Backend;
 use crate::options::SecretSource;
+use crate::scrub::{SecretFinder, scrub_text};
 use crate::secrecy::Secrecy;
 
 /// What an action may know of the attempt it serves.
@@ -40,6 +48,19 @@ pub struct Context {
     pub(crate) secrets: Arc<dyn SecretSource>,
     /// What the action asked for: it is redacted from whatever the attempt records.
     pub(crate) concealed: Concealed,
+    /// What the action reports beside its output.
+    pub(crate) reported: Reported,
+    /// What the application shares with its actions.
+    pub(crate) state: SharedState,
+    /// Reads the run.
+    pub(crate) reader: RunReader,
+}
+
+/// What an action and its worker share.
+#[derive(Clone, Default)]
+pub(crate) struct SharedWithAction {
+    pub(crate) concealed: Concealed,
+    pub(crate) reported: Reported,
 }
 
 /// Texts that an attempt must not record; shared between an action and its worker.
@@ -111,6 +132,88 @@ impl Context {
         self.concealed.add(text.into());
     }
 
+    /// Begins a file of at most so many bytes: what is too large for an output. A file that
+    /// would hold a secret of the attempt is refused.
+    pub fn new_file(&self, limit: Option<u64>) -> FileWriter {
+        let secrets = [self.secrecy.secrets(), &self.concealed.texts()].concat();
+        FileWriter::new(Arc::clone(&self.store), SecretFinder::new(&secrets), limit)
+    }
+
+    /// A file that an earlier node of this run stored, by the name that its output has.
+    ///
+    /// # Errors
+    /// The run's log names no such file, or the store cannot be read.
+    pub async fn file(&self, name: &str) -> Result<FileReader, ActionError> {
+        let missing = || {
+            let message = format!(
+                "no node of this run stored a blob '{name}'; a blob belongs to the run whose node \
+                 stored it, and to the forks of that run"
+            );
+            ActionError::failed("BLOB_NOT_FOUND", message)
+        };
+        let digest = file_digest(name).ok_or_else(missing)?;
+        let found = find_file(&*self.store, self.run, &digest).await;
+        let found = found.map_err(|error| {
+            let message = format!("the blob cannot be read: {error}");
+            ActionError::retriable("STORE_UNAVAILABLE", message)
+        })?;
+        Ok(self.read_file(found.ok_or_else(missing)?))
+    }
+
+    /// Reads a file from its beginning.
+    pub fn read_file(&self, file: StoredFile) -> FileReader {
+        FileReader::new(Arc::clone(&self.store), file)
+    }
+
+    /// A text without the secrets of the attempt. What is recorded is redacted anyway; this is
+    /// for texts that are cut first, where half a secret would remain.
+    pub fn redact(&self, text: &str) -> String {
+        let secrets = [self.secrecy.secrets(), &self.concealed.texts()].concat();
+        scrub_text(text, &secrets)
+    }
+
+    /// The run's trigger, read into a type.
+    ///
+    /// # Errors
+    /// The trigger does not fit the type, or the run cannot be read.
+    pub async fn trigger<T: DeserializeOwned>(&self) -> Result<T, ActionError> {
+        let text = self.reader.trigger(&self.store, self.run).await?;
+        fitting(&text, "the trigger")
+    }
+
+    /// The output of a node that has succeeded, read into a type. The node is named as in an
+    /// expression: one of the same scope, or of a scope around it, by id or by its unique name.
+    ///
+    /// # Errors
+    /// There is no such node, it has not succeeded, its output does not fit the type, or the run
+    /// cannot be read.
+    pub async fn output<T: DeserializeOwned>(
+        &self,
+        node: impl AsRef<str>,
+    ) -> Result<T, ActionError> {
+        let node = node.as_ref();
+        let text = self.reader.output(&self.store, self.run, &self.node, node);
+        fitting(&text.await?, &format!("the output of '{node}'"))
+    }
+
+    /// What the application gave the engine with `state`, by its type.
+    ///
+    /// # Errors
+    /// The engine was given no such state.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Result<State<T>, ActionError> {
+        self.state.get()
+    }
+
+    /// Reports a link to something that the action made elsewhere.
+    pub fn link(&self, link: ResourceLink) {
+        self.reported.link(link);
+    }
+
+    /// Reports what is worth knowing about how the attempt ran; the last report counts.
+    pub fn meta(&self, meta: &impl Serialize) {
+        self.reported.meta(meta);
+    }
+
     /// The trace context to hand on to other systems, as W3C's `traceparent` writes it: the
     /// attempt's own span where spans are made, else what the run was asked for with.
     pub fn traceparent(&self) -> Option<String> {
@@ -137,4 +240,14 @@ impl Context {
             .resource(self.tenant.as_deref(), system, kind, id)
             .await
     }
+}
+
+fn fitting<T: DeserializeOwned>(text: &str, what: &str) -> Result<T, ActionError> {
+    serde_json::from_str(text).map_err(|error| {
+        let message = format!(
+            "{what} does not fit {}: {error}",
+            std::any::type_name::<T>()
+        );
+        ActionError::failed("VALUE_MISFIT", message)
+    })
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use schemars::Schema;
 use serde_json::value::RawValue;
 use windlass_core::event::ResourceLink;
+use windlass_core::value::StoredFile;
 
 use super::{Action, ActionError, Context};
 
@@ -19,6 +20,7 @@ pub(crate) struct Called {
     pub(crate) output: Option<String>,
     pub(crate) meta: Option<Box<RawValue>>,
     pub(crate) resources: Vec<ResourceLink>,
+    pub(crate) files: Vec<StoredFile>,
 }
 
 trait Erased: Send + Sync {
@@ -51,10 +53,8 @@ impl<A: Action> Erased for A {
 
     fn call<'a>(&'a self, context: Context, parameters: &'a str) -> Call<'a> {
         Box::pin(async move {
-            let parameters = serde_json::from_str(parameters).map_err(|error| {
-                let message = format!("the parameters do not fit {}: {error}", self.name());
-                ActionError::failed("PARAMETERS_INVALID", message)
-            })?;
+            let parameters = serde_json::from_str(parameters)
+                .map_err(|error| unfit::<A>(self.name(), parameters, &error))?;
             let reply = self.run(context, parameters).await?;
             let output = match &reply.output {
                 Some(output) => Some(serde_json::to_string(output).map_err(|error| {
@@ -67,15 +67,52 @@ impl<A: Action> Erased for A {
                 output,
                 meta: reply.meta,
                 resources: reply.resources,
+                files: reply.files,
             })
         })
     }
+}
+
+/// Says which parameter does not fit. The text was rendered, so a line and column of it would
+/// lead nowhere.
+fn unfit<A: Action>(action: &str, parameters: &str, error: &serde_json::Error) -> ActionError {
+    let mut reader = serde_json::Deserializer::from_str(parameters);
+    let again = serde_path_to_error::deserialize::<_, A::Parameters>(&mut reader);
+    let pointer = again.err().map(|error| pointer_of(error.path()));
+    let pointer = pointer.unwrap_or_default();
+    let reason = error.to_string();
+    let reason = reason.rsplit_once(" at line ").map_or(&*reason, |it| it.0);
+    let message = match pointer.is_empty() {
+        true => format!("the parameters do not fit {action}: {reason}"),
+        false => format!("the parameters do not fit {action}: {pointer}: {reason}"),
+    };
+    let failed = ActionError::failed("PARAMETERS_INVALID", message);
+    failed.with_details(&serde_json::json!({ "pointer": pointer }))
+}
+
+/// As an RFC 6901 pointer.
+fn pointer_of(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in path.iter() {
+        let step = match segment {
+            Segment::Seq { index } => index.to_string(),
+            Segment::Map { key } => key.replace('~', "~0").replace('/', "~1"),
+            // A variant is no step of the document, and what follows is not known.
+            Segment::Enum { .. } | Segment::Unknown => break,
+        };
+        pointer.push('/');
+        pointer.push_str(&step);
+    }
+    pointer
 }
 
 /// The actions an engine knows.
 #[derive(Clone, Default)]
 pub struct Registry {
     actions: BTreeMap<Box<str>, Arc<dyn Erased>>,
+    /// Actions that exist and are switched off, with what switches them on.
+    switched_off: BTreeMap<&'static str, &'static str>,
 }
 
 impl Registry {
@@ -88,6 +125,18 @@ impl Registry {
     pub fn register(&mut self, action: impl Action) -> &mut Self {
         self.actions.insert(action.name().into(), Arc::new(action));
         self
+    }
+
+    /// Leaves out an action that exists: a node that names it fails with the remedy.
+    pub fn switch_off(&mut self, name: &'static str, remedy: &'static str) -> &mut Self {
+        self.actions.remove(name);
+        self.switched_off.insert(name, remedy);
+        self
+    }
+
+    /// What switches an action on, if it is switched off.
+    pub(crate) fn remedy(&self, name: &str) -> Option<&'static str> {
+        self.switched_off.get(name).copied()
     }
 
     /// The names of all actions.

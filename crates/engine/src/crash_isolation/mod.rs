@@ -71,7 +71,7 @@ impl IsolationLimits {
 /// What an engine knows of crashes.
 #[derive(Default)]
 pub(crate) struct CrashIsolation {
-    /// Whether a suspect is alone, or it is not known yet who is one: nothing else begins.
+    /// Whether a suspect is alone, or the suspects are not known yet: nothing else begins.
     closed: AtomicBool,
     /// How many runs are still acquired one at a time.
     careful: AtomicUsize,

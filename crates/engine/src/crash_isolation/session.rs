@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use serde::{Deserialize, Serialize};
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::supervisor::{CrashVerdict, SessionEnd, cause_of_crash};
-use windlass_store::{Error, Leases, Partitions};
+use windlass_store::{Error, Leases, Partitions, Role};
 
 use super::{IsolationLimits, Suspect, lock};
 use crate::engine::Engine;
@@ -125,7 +125,10 @@ impl Engine {
         }
         let writer = |name: &str| u64::from_str_radix(name.rsplit(' ').next()?, 16).ok();
         let live = Leases::sessions(&**self.store()).await?;
-        Ok(live.iter().filter_map(|it| writer(&it.name)).collect())
+        Ok(live
+            .iter()
+            .filter_map(|it| writer(&it.process.name))
+            .collect())
     }
 
     async fn sessions(&self) -> Result<Vec<(u64, Session)>, Error> {
@@ -220,6 +223,10 @@ impl Engine {
     /// This engine stops, and leaves so many runs behind that have not ended. What cannot be
     /// written counts as a crash, which the next success forgives.
     pub(crate) async fn record_clean_shutdown(&self, left: usize) {
+        if !self.options().roles.has(Role::Orchestrator) {
+            // It had no run in hand, and opened no session record.
+            return;
+        }
         let own = self.writer().0;
         let mut session = self.isolation().session.lock().await;
         let written = self.written_by(own, session.crashes.keys()).await;

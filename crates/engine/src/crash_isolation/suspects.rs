@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::AcquireMode;
+use windlass_orchestrator::supervisor::AcquireResult;
 use windlass_store::{Error, RunRow};
 
 use super::{IsolationLimits, Suspect, Suspended, lock};
 use crate::engine::{AcquireOptions, Engine};
-use crate::gates::AcquireResult;
 
 /// How many runs are acquired one at a time after those that had begun: what crashed the
 /// process at its start is again among the first in line.
@@ -99,7 +99,7 @@ impl Engine {
     /// Acquires one suspect while nothing else is; false if it has to wait.
     async fn run_alone(&self, suspect: &Suspect, limits: IsolationLimits) -> bool {
         let closed = Closed::new(self);
-        while self.shared().gates.beginning() > 0 {
+        while self.shared().gates.lock().beginning() > 0 {
             tokio::time::sleep(AGAIN).await;
         }
         let run = suspect.row.run;

@@ -26,16 +26,23 @@ impl Driver {
             let now = self.workers.options.clock.now();
             self.attempts.dispatch(&dispatch, now);
         }
-        if !self.workers.registry.contains(&dispatch.action) {
-            self.offer(dispatch);
-            return;
+        // What an earlier owner had open its workers may still have: the queue knows.
+        let asks = dispatch.reopened && self.shared.owned.is_shared();
+        match asks || !self.workers.runs_here(&dispatch) {
+            true => self.offer(dispatch),
+            false => self.call(dispatch),
         }
+    }
+
+    /// Lets this process's own workers call an action.
+    pub(super) fn call(&mut self, dispatch: Arc<Dispatch>) {
         let (run, node, attempt) = (dispatch.run, dispatch.node, dispatch.attempt);
         let stop = CancellationToken::new();
         let keep_output = dispatch.keep_output;
         let workers = Arc::clone(&self.workers);
         let outbox = self.outbox.clone();
         let token = stop.clone();
+        let called = Arc::clone(&dispatch);
         let task = tokio::spawn(async move {
             let report = Box::new(workers.run(&dispatch, token).await);
             if keep_output && let Outcome::Succeeded(output) = &report.outcome {
@@ -54,6 +61,7 @@ impl Driver {
         self.tasks.insert(
             (run, node),
             Task {
+                dispatch: called,
                 attempt,
                 stop,
                 abort: task.abort_handle(),

@@ -5,12 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use windlass_core::RunId;
+use windlass_core::run::{Instance, Report};
+use windlass_core::{NodeStatus, RunId};
 use windlass_orchestrator::{Effect, ShardInput};
-use windlass_store::{Append, Error, GatePlace, Partition};
+use windlass_store::{Append, Error, GatePlace, Partition, TenantGate, WorkKey};
 
-use super::{Driver, StartAnswer};
-use crate::gates::Freed;
+use super::{Driver, StartAnswer, Task};
+use crate::remote::{BegunAttempt, LeftBehind, key_of, leave_behind};
 use crate::shared_gates::{count_begun, left_gate};
 
 /// What the driver knows of partitions; nothing where it has its store to itself.
@@ -24,6 +25,11 @@ pub(super) struct Leased {
     withheld: VecDeque<Effect>,
     /// Partitions to be released once nothing of them is in flight.
     releasing: Vec<(Partition, oneshot::Sender<()>)>,
+    /// How attempts of this process's own workers ended, until a record of it is durable.
+    ends: HashMap<(RunId, Instance), (u32, Box<Report>)>,
+    /// Attempts that go on here while another process has their run, and where their end is
+    /// waited for.
+    left_behind: HashMap<WorkKey, oneshot::Sender<Box<Report>>>,
 }
 
 impl Driver {
@@ -97,14 +103,15 @@ impl Driver {
 
     /// Keeps an effect back that acts for a run which this process may not act for now.
     pub(super) fn withhold(&mut self, effect: Effect) -> Option<Effect> {
-        let acts = matches!(effect, Effect::Dispatch(_) | Effect::Child { .. });
-        match effect.run() {
-            Some(run) if acts && !self.may_work(run) => {
-                self.leased.withheld.push_back(effect);
-                None
-            }
-            _ => Some(effect),
+        let Some(run) = effect.run().filter(|_| effect.acts()) else {
+            return Some(effect);
+        };
+        let waits = |effect: &Effect| effect.run() == Some(run);
+        if self.may_work(run) && !self.leased.withheld.iter().any(waits) {
+            return Some(effect);
         }
+        self.leased.withheld.push_back(effect);
+        None
     }
 
     /// What was kept back and may be done now.
@@ -123,7 +130,12 @@ impl Driver {
     }
 
     /// A run at a gate that several processes share has begun, or has left it.
-    pub(super) fn went_elsewhere(&self, run: RunId, gate: Freed, (going, began): (bool, bool)) {
+    pub(super) fn went_elsewhere(
+        &self,
+        run: RunId,
+        gate: TenantGate,
+        (going, began): (bool, bool),
+    ) {
         let store = Arc::clone(&self.workers.store);
         match (going, self.leased.of_run.get(&run)) {
             (false, _) => left_gate(store, Arc::clone(&self.shared), gate),
@@ -153,8 +165,123 @@ impl Driver {
         self.leased.releasing = waiting;
         let landed: Vec<(Partition, oneshot::Sender<()>)> = landed;
         for (partition, reply) in landed {
+            let left = self.left_behind(partition);
             self.drop_runs(Some(partition));
-            let _ = reply.send(());
+            match left {
+                Some(left) => {
+                    let (workers, shared) = (Arc::clone(&self.workers), Arc::clone(&self.shared));
+                    tokio::spawn(async move {
+                        leave_behind(&workers, &shared, left).await;
+                        let _ = reply.send(());
+                    });
+                }
+                None => drop(reply.send(())),
+            }
+        }
+    }
+
+    /// What workers of this process have begun in a partition that is handed over: it continues.
+    fn left_behind(&mut self, partition: Partition) -> Option<LeftBehind> {
+        let session = self.shared.owned.session()?;
+        let now = self.workers.options.clock.now();
+        let (of_run, at_work) = (&self.leased.of_run, &self.workers.at_work);
+        let is_meant = |run: &RunId| of_run.get(run) == Some(&partition);
+        let since = |key: &(RunId, Instance), task: &Task| at_work.since(*key, task.attempt);
+        let begun = self
+            .tasks
+            .extract_if(|key, task| is_meant(&key.0) && since(key, task).is_some());
+        let awaited = &mut self.leased.left_behind;
+        awaited.retain(|_, ended| !ended.is_closed());
+        let begun = begun.map(|(key, task)| {
+            let began = since(&key, &task).unwrap_or(now);
+            let (sender, ended) = oneshot::channel();
+            awaited.insert(key_of(&task.dispatch), sender);
+            BegunAttempt {
+                dispatch: task.dispatch,
+                begun_ms: u64::try_from(now.0 - began.0).unwrap_or(0),
+                stop: task.stop,
+                abort: task.abort,
+                ended,
+            }
+        });
+        let begun = begun.collect();
+        let ends = self.leased.ends.extract_if(|(run, _), _| is_meant(run));
+        let ended = ends.map(|((run, instance), (attempt, report))| {
+            let key = WorkKey {
+                run,
+                instance,
+                attempt,
+            };
+            (key, report)
+        });
+        let left = LeftBehind {
+            partition,
+            session,
+            begun,
+            ended: ended.collect(),
+        };
+        (!left.is_empty()).then_some(left)
+    }
+
+    /// An input, unless it is the end of an attempt whose run another process has by now: that
+    /// is offered to it.
+    pub(super) fn not_handed_over(&mut self, input: ShardInput) -> Option<ShardInput> {
+        let ShardInput::Ended {
+            run,
+            node,
+            attempt,
+            report,
+        } = input
+        else {
+            return Some(input);
+        };
+        let key = WorkKey {
+            run,
+            instance: node,
+            attempt,
+        };
+        let awaited = self.leased.left_behind.remove(&key);
+        match awaited {
+            Some(awaited) => {
+                // Without a listener it was given up.
+                let _ = awaited.send(report);
+                None
+            }
+            None => Some(ShardInput::Ended {
+                run,
+                node,
+                attempt,
+                report,
+            }),
+        }
+    }
+
+    /// A worker of this process ended an attempt. Until that is durable, another process that
+    /// gets the run has to be told.
+    pub(super) fn note_own_end(&mut self, key: (RunId, Instance), attempt: u32, report: &Report) {
+        let is_own = |task: &Task| task.attempt == attempt;
+        if self.is_shared() && self.tasks.get(&key).is_some_and(is_own) {
+            let end = (attempt, Box::new(report.clone()));
+            self.leased.ends.insert(key, end);
+        }
+    }
+
+    /// These changes are durable.
+    pub(super) fn forget_durable_ends(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
+        if self.leased.ends.is_empty() {
+            return;
+        }
+        for &(node, status) in nodes {
+            if status == NodeStatus::Waiting || status.is_final() {
+                self.leased.ends.remove(&(run, node));
+            }
+        }
+    }
+
+    /// The run is not here any more.
+    pub(super) fn forget_ends(&mut self, run: RunId) {
+        if !self.leased.ends.is_empty() {
+            self.leased.ends.retain(|(of, _), _| *of != run);
         }
     }
 
@@ -175,13 +302,19 @@ impl Driver {
         }
     }
 
-    /// Another process works on the run, or will: nothing of it stays here.
-    fn drop_run(&mut self, run: RunId) {
+    /// Ends what this process's own workers do for a run that is not executed here any more: a
+    /// process that acquires it dispatches its open attempts again.
+    pub(super) fn end_tasks(&mut self, run: RunId) {
         let tasks = self.tasks.extract_if(|(of, _), _| *of == run);
         for (_, task) in tasks {
             task.stop.cancel();
             task.abort.abort();
         }
+    }
+
+    /// Another process works on the run, or will: nothing of it stays here.
+    pub(super) fn drop_run(&mut self, run: RunId) {
+        self.end_tasks(run);
         if let Some(interrupt) = self.evaluations.remove(&run) {
             interrupt.interrupt();
         }
@@ -190,11 +323,13 @@ impl Driver {
             .withheld
             .retain(|effect| effect.run() != Some(run));
         self.leased.of_run.remove(&run);
+        self.forget_ends(run);
         self.dormant.remove(&run);
         self.reloading.remove(&run);
         self.attempts.forget(run);
+        self.workers.at_work.forget(run);
         self.forget_remote(run);
-        self.shared.gates.give_up(run);
+        self.shared.gates.lock().give_up(run);
         self.drop_commands(run);
         let elsewhere = || Error::Unavailable("another process works on the run".to_owned());
         self.answer_start(run, StartAnswer::Broken(elsewhere()));

@@ -7,21 +7,23 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use windlass_core::RunId;
-use windlass_core::run::{Dispatch, Input as RunInput, Instance, Outcome, Refusal};
+use windlass_core::run::{Dispatch, Input as RunInput, Instance, Outcome};
 use windlass_core::{Millis, NodeStatus};
 use windlass_orchestrator::{HandOut, ShardInput};
 use windlass_store::WorkKey;
 
-use super::{Driver, Message, PendingCommand, Request};
-use crate::remote::{Closed, RecordedReport, offer, withdraw};
+use super::commands::{CommandReply, PendingCommand, Request};
+use super::{Driver, Message};
+use crate::remote::{Closed, RecordedReport, key_of, offer, stop_shared, withdraw};
 
-/// Who is answered once a report is recorded, or refused.
-pub(super) type Reply = oneshot::Sender<Option<Result<(), Refusal>>>;
+/// The caller to answer once a report is recorded, or refused.
+pub(super) type Reply = oneshot::Sender<CommandReply>;
 
 impl Driver {
     /// Puts an attempt into the work queue: its action is not one of this process.
     pub(super) fn offer(&mut self, dispatch: Arc<Dispatch>) {
         let hold = Duration::from_millis(self.workers.options.work_lease_ms);
+        let hold = (!self.shared.owned.is_shared()).then_some(hold);
         let open = &self.shared.remote.open;
         open.insert(Arc::clone(&dispatch), hold);
         self.shared.waits_for_worker();
@@ -44,11 +46,22 @@ impl Driver {
                 attempt: key.attempt,
                 worker,
                 resumes,
+                asks: worker.is_empty(),
                 since: self.shared.remote.open.since(*key),
             };
             may.push(self.may_work(key.run) && self.shard.hand_out(&taken, now));
         }
         may
+    }
+
+    /// An attempt that an earlier owner had open is neither in the queue nor has it ended: it is
+    /// called here, unless it has ended meanwhile.
+    pub(super) fn call_reopened(&mut self, dispatch: Arc<Dispatch>, now: Millis) {
+        let key = key_of(&dispatch);
+        let may = self.may_hand_out(&[key], ("", false), now);
+        if may == [true] && self.shared.remote.open.remove(key).is_some() {
+            self.call(dispatch);
+        }
     }
 
     /// A worker's report: it is answered once it is recorded.
@@ -61,7 +74,7 @@ impl Driver {
     ) {
         let run = report.key.run;
         if !self.shard.holds(run) {
-            let _ = reply.send(None);
+            let _ = reply.send(CommandReply::NotHere);
             return;
         }
         if let RunInput::Ended {
@@ -102,6 +115,10 @@ impl Driver {
             withdraw(&self.workers, open.remove(key).as_slice(), true);
             return;
         }
+        if self.shared.owned.is_shared() {
+            stop_shared(&self.workers, &self.shared, self.outbox.clone(), key);
+            return;
+        }
         let Some(Closed { handed, .. }) = open.stop(key) else {
             return;
         };
@@ -133,8 +150,13 @@ impl Driver {
     /// The run is not here any more: its attempts are no task's of this process.
     pub(super) fn forget_remote(&self, run: RunId) {
         let open = &self.shared.remote.open;
-        if !open.is_empty() {
-            withdraw(&self.workers, &open.remove_run(run), false);
+        if open.is_empty() {
+            return;
+        }
+        let closed = open.remove_run(run);
+        // Where the queue outlives processes, the next owner goes on with what is there.
+        if !self.shared.owned.is_shared() {
+            withdraw(&self.workers, &closed, false);
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Results {
     pub(super) reused: BTreeSet<Box<str>>,
     /// What nodes wrote into variables, in the order of the log.
     pub(super) writes: Vec<Write>,
+    /// The iterations in which an attempt has ended, by path: `orders[1]`.
+    pub(super) iterations: BTreeSet<Box<str>>,
 }
 
 /// A variable that a node wrote.
@@ -42,6 +44,7 @@ pub(super) fn results(store: &dyn Backend, plans: &Plans, id: RunId) -> Result<R
         nodes: collect.nodes,
         reused: collect.reused,
         writes: collect.writes,
+        iterations: collect.iterations,
     })
 }
 
@@ -52,6 +55,7 @@ struct Collect {
     offered: BTreeMap<Box<str>, ReusedNode>,
     reused: BTreeSet<Box<str>>,
     writes: Vec<Write>,
+    iterations: BTreeSet<Box<str>>,
 }
 
 impl Visitor for Collect {
@@ -87,6 +91,7 @@ impl Visitor for Collect {
     ) -> Result<(), LoadError> {
         match event {
             Event::AttemptEnded(ended) => {
+                self.note_iteration(&ended.node);
                 let output = match &ended.result {
                     AttemptResult::Succeeded(output) => Some(Some(output.clone())),
                     AttemptResult::Skipped {} => Some(None),
@@ -97,6 +102,7 @@ impl Visitor for Collect {
                         node: ended.node.clone(),
                         attempt: ended.attempt,
                         output,
+                        files: ended.files.clone(),
                         ancestry: ended.ancestry,
                         taken: None,
                     }),
@@ -110,6 +116,7 @@ impl Visitor for Collect {
                     node: set.node.clone(),
                     attempt: set.attempt,
                     output: Some(set.output.clone()),
+                    files: Vec::new(),
                     ancestry: Some(set.ancestry),
                     taken: None,
                 });
@@ -138,6 +145,14 @@ impl Collect {
         self.nodes.insert(result.node.clone(), result);
     }
 
+    fn note_iteration(&mut self, node: &str) {
+        if let Some((iteration, _)) = node.rsplit_once('/')
+            && !self.iterations.contains(iteration)
+        {
+            self.iterations.insert(iteration.into());
+        }
+    }
+
     fn write(&mut self, node: &str, vars: &BTreeMap<Box<str>, Stored>) {
         self.writes.extend(vars.iter().map(|(name, value)| Write {
             node: node.into(),
@@ -154,6 +169,7 @@ impl Collect {
 
     fn forget_inside(&mut self, path: &str) {
         let inside = format!("{path}[");
+        self.iterations.retain(|path| !path.starts_with(&inside));
         let begin: Box<str> = inside.as_str().into();
         let paths: Vec<Box<str>> = self
             .nodes

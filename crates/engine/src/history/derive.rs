@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::event::{
     AttemptEnded, AttemptResult, Event, Finished, Queued, StopCause, Stopping,
 };
-use windlass_core::plan::NodeKind;
+use windlass_core::plan::{NodeKind, Plan};
 use windlass_core::run::{Change, DEAD_LETTERED, Instance, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Millis, NodeStatus, RunStatus};
@@ -44,6 +45,8 @@ pub(crate) struct Derive<'a, F> {
     /// The instance that the present event ends: once it is applied, its path may lead
     /// there no more.
     own: Option<Instance>,
+    /// The graph of the present event, for the names of its nodes.
+    graph: Option<Arc<Plan>>,
 }
 
 impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
@@ -55,6 +58,14 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
             position,
             open: BTreeMap::new(),
             own: None,
+            graph: None,
+        }
+    }
+
+    fn note_graph(&mut self, run: &Run) {
+        let known = self.graph.as_ref();
+        if !known.is_some_and(|known| Arc::ptr_eq(known, run.plan())) {
+            self.graph = Some(Arc::clone(run.plan()));
         }
     }
 
@@ -65,7 +76,11 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
 
     fn emit(&mut self, draft: Draft) -> Result<(), Ended> {
         self.position += 1;
+        let graph = self.graph.as_deref();
+        let name = draft.node.as_deref().and_then(|node| graph?.name_at(node));
+        let name = name.map(Into::into);
         let event = PublicEvent {
+            name,
             position: self.position,
             at: draft.at,
             level: draft.level,
@@ -294,6 +309,7 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
     type Error = Ended;
 
     fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), Ended> {
+        self.note_graph(run);
         self.own = match event {
             Event::AttemptEnded(ended) => run.resolve(&ended.node),
             Event::SetByHand(set) => run.resolve(&set.node),
@@ -318,6 +334,7 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
         place: EventPosition,
         changes: &[Change],
     ) -> Result<(), Ended> {
+        self.note_graph(run);
         self.event(run, event, place.at)?;
         self.changes(run, place.at, changes)?;
         self.open.clear();

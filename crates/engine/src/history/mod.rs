@@ -15,9 +15,11 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId};
+use windlass_orchestrator::codec;
+use windlass_store::Wait as _;
 
 use crate::Backend;
-use crate::load::LoadError;
+use crate::load::{LoadError, unreadable};
 use crate::plans::Plans;
 use crate::replay::{Until, Walk, replay};
 pub(crate) use derive::{Derive, Ended};
@@ -59,6 +61,8 @@ pub struct PublicEvent {
     pub kind: &'static str,
     /// The node instance it is about.
     pub node: Option<Box<str>>,
+    /// The node's name for people, if it has one.
+    pub name: Option<Box<str>>,
     /// The attempt it is about.
     pub attempt: Option<u32>,
     /// What else is known.
@@ -67,7 +71,7 @@ pub struct PublicEvent {
 
 impl Serialize for PublicEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(9))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("v", &1)?;
         map.serialize_entry("position", &self.position)?;
         map.serialize_entry("at", &self.at.to_string())?;
@@ -78,6 +82,9 @@ impl Serialize for PublicEvent {
         }
         map.serialize_entry("kind", self.kind)?;
         map.serialize_entry("node", &self.node)?;
+        if self.name.is_some() {
+            map.serialize_entry("name", &self.name)?;
+        }
         map.serialize_entry("attempt", &self.attempt)?;
         map.serialize_entry("data", &self.data)?;
         map.end()
@@ -99,6 +106,21 @@ pub fn for_each_event(
         Ok(_) | Err(Ended::Enough) => Ok(()),
         Err(Ended::Failed(error)) => Err(error),
     }
+}
+
+/// When something last happened to a run: the time of its last record.
+///
+/// # Errors
+/// The record cannot be read.
+pub fn last_change(store: &dyn Backend, run: RunId) -> Result<Option<Millis>, LoadError> {
+    let head = store.head(run).wait().map_err(LoadError::Store)?;
+    let page = store.read(run, head.sequence.max(1), 1).wait();
+    let page = page.map_err(LoadError::Store)?;
+    let last = page.last().map(|record| {
+        codec::decode(&record.bytes)
+            .map_err(|error| unreadable(run, record.sequence, error.to_string()))
+    });
+    Ok(last.transpose()?.map(|transition| transition.at))
 }
 
 /// The events of a run, read as far as its log goes, and further when it has grown.
@@ -142,12 +164,27 @@ impl Follow {
         plans: &Plans,
         page_bytes: usize,
     ) -> Result<(Vec<Arc<PublicEvent>>, bool), LoadError> {
+        self.step_through(store, plans, u64::MAX, page_bytes)
+    }
+
+    /// Reads a page of the log up to this record; gives the events in it, and whether there was
+    /// one.
+    ///
+    /// # Errors
+    /// As for [`Self::step`].
+    pub fn step_through(
+        &mut self,
+        store: &dyn Backend,
+        plans: &Plans,
+        record: u64,
+        page_bytes: usize,
+    ) -> Result<(Vec<Arc<PublicEvent>>, bool), LoadError> {
         let mut events = Vec::new();
         let mut derive = Derive::new(store, self.position, |event| {
             events.push(Arc::new(event));
             ControlFlow::Continue(())
         });
-        let bounds = (Until::record(u64::MAX), page_bytes);
+        let bounds = (Until::record(record), page_bytes);
         let stepped = self.walk.step(store, plans, bounds, &mut derive);
         let more = match stepped {
             Ok(more) => more,

@@ -11,7 +11,7 @@ use windlass_core::command::CommandRequest;
 use windlass_orchestrator::supervisor::{
     CommandItem, ItemAnswer, ItemStep, KeyInLog, PartitionRecovery, RECOVERY_PAGE, RecoveryStep,
 };
-use windlass_store::{Bell, InboxItem, Partition, Partitions};
+use windlass_store::{Bell, InboxBounds, InboxItem, Partition, Partitions};
 
 use super::wire;
 use crate::command::CommandError;
@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::load::{LoadError, Unavailable};
 use crate::ownership::ring;
 use crate::payload::PayloadError;
+use crate::remote::OUTCOMES;
 
 /// How many runs are given what was offered to them at once.
 const AT_ONCE: usize = 16;
@@ -26,8 +27,8 @@ const AT_ONCE: usize = 16;
 /// Items of other kinds are not for this module.
 const COMMANDS: &str = "command/";
 
-/// The walks that are under way: at most one for each partition, so that no item is decided on
-/// twice at once.
+/// The walks of a kind that are under way: at most one for each partition, so that no item is
+/// decided on twice at once.
 #[derive(Default)]
 pub(crate) struct InboxWalks {
     /// Whether a walk is to begin again, because something may have come meanwhile.
@@ -40,7 +41,7 @@ impl InboxWalks {
     }
 
     /// Whether the caller walks now; else the walk that is under way begins again.
-    fn begins(&self, partition: Partition) -> bool {
+    pub(crate) fn begins(&self, partition: Partition) -> bool {
         let mut walking = self.walking();
         match walking.get_mut(&partition) {
             Some(again) => {
@@ -55,7 +56,7 @@ impl InboxWalks {
     }
 
     /// Whether the caller walks once more.
-    fn goes_again(&self, partition: Partition) -> bool {
+    pub(crate) fn goes_again(&self, partition: Partition) -> bool {
         let mut walking = self.walking();
         if walking.get(&partition) == Some(&true) {
             walking.insert(partition, false);
@@ -120,18 +121,31 @@ impl Engine {
             // It may crash the process, and is acquired alone first.
             return;
         }
-        let Ok(items) = self.store().inbox(run).await else {
-            return;
-        };
-        for item in items.iter().filter(|item| item.key.starts_with(COMMANDS)) {
-            if !self.consume_item(run, item).await {
-                return;
+        let (mut after, mut commands) = (0, true);
+        loop {
+            let page = self
+                .store()
+                .inbox_page(run, after, InboxBounds::default())
+                .await;
+            let Ok(items) = page else { return };
+            let Some(last) = items.last() else { return };
+            after = last.number;
+            if items.iter().any(|item| item.key.starts_with(OUTCOMES)) {
+                self.consume_outcomes(run, &items).await;
+            }
+            // Those after one that stays wait with it.
+            let mut asked = items.iter().filter(|item| item.key.starts_with(COMMANDS));
+            while let Some(item) = asked.next().filter(|_| commands) {
+                commands = self.consume_item(run, item).await;
             }
         }
     }
 
     /// Decides on one item; `false` if it stays.
     async fn consume_item(&self, run: RunId, item: &InboxItem) -> bool {
+        if wire::is_newer(item) {
+            return false;
+        }
         let request = wire::decode(item);
         let mut refused = None;
         let mut step = CommandItem.begin(request.is_some());
@@ -204,8 +218,11 @@ impl Engine {
             CommandError::Stopped | CommandError::OwnerUnavailable { .. } => true,
             CommandError::Refused { .. }
             | CommandError::UnknownNode(_)
+            | CommandError::AmbiguousNode(_)
             | CommandError::SignalName
-            | CommandError::KeyInvalid => false,
+            | CommandError::KeyInvalid
+            | CommandError::ParentEnded { .. }
+            | CommandError::NotAwaited { .. } => false,
         };
         if is_lost {
             return ItemAnswer::Lost;
@@ -214,7 +231,7 @@ impl Engine {
         ItemAnswer::Refused
     }
 
-    fn ring_for(&self, run: RunId) {
+    pub(crate) fn ring_for(&self, run: RunId) {
         ring(Arc::clone(self.store()), Bell::Run(run));
     }
 }

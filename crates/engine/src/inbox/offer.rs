@@ -12,7 +12,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::supervisor::{
     CommandOffer, KeyInLog, OfferEnd, OfferStep, command_item_key,
 };
-use windlass_store::{Bell, Offer, OfferAnswer, Partition};
+use windlass_store::{Bell, Error, Offer, OfferAnswer, Partition};
 
 use super::wire::{self, Refused};
 use crate::command::{CommandAnswer, CommandError};
@@ -83,6 +83,9 @@ impl Engine {
     }
 }
 
+/// How many items may wait for a run before no further command is offered to it.
+const INBOX_LIMIT: usize = 10_000;
+
 /// A command on its way to the owner of its run.
 struct Offering<'e> {
     engine: &'e Engine,
@@ -122,6 +125,7 @@ impl Offering<'_> {
                     if !std::mem::replace(&mut is_checked, true) {
                         // What is wrong in itself is refused before it is offered.
                         engine.resolved(self.run, self.request).await?;
+                        self.has_room().await?;
                     }
                     match engine.store().offer(vec![self.offer()]).await {
                         Ok(first) => offer.offered(first.first() == Some(&true)),
@@ -171,6 +175,21 @@ impl Offering<'_> {
                 }
             };
         }
+    }
+
+    /// Whether the run's inbox takes one more: an owner that is away must not let it grow
+    /// without bound.
+    async fn has_room(&self) -> Result<(), CommandError> {
+        let waiting = self.engine.store().waiting_items(self.run, INBOX_LIMIT);
+        if waiting.await.map_err(LoadError::Store)? < INBOX_LIMIT {
+            return Ok(());
+        }
+        let message = format!(
+            "{INBOX_LIMIT} items wait for the owner of run {}; repeat the command when it has \
+             taken them",
+            self.run
+        );
+        Err(LoadError::Store(Error::Unavailable(message)).into())
     }
 
     fn offer(&self) -> Offer {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::event::{Actor, RequestKey};
+use windlass_core::plan::AmbiguousName;
 use windlass_core::run::Refusal;
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::supervisor::command_item_key;
@@ -13,9 +14,25 @@ use crate::command::CommandError;
 use crate::load::{LoadError, Unavailable};
 use crate::payload::PayloadError;
 
+/// The version of what is written here.
+const VERSION: u32 = 1;
+
+/// The first version did not say so.
+fn first() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    #[serde(default = "first")]
+    v: u32,
+}
+
 /// A command as it is offered.
 #[derive(Serialize, Deserialize)]
 struct OfferedCommand {
+    #[serde(default = "first")]
+    v: u32,
     command: RunCommand,
     body: String,
     actor: Actor,
@@ -39,6 +56,10 @@ enum Because {
         nodes: Vec<String>,
     },
     UnknownNode(String),
+    AmbiguousNode {
+        name: Box<str>,
+        nodes: Vec<String>,
+    },
     SignalInvalid(PayloadError),
     SignalName,
     ResultInvalid(PayloadError),
@@ -52,11 +73,18 @@ enum Because {
 /// The bytes of an offer.
 pub(super) fn encode(request: &CommandRequest) -> Vec<u8> {
     let offered = OfferedCommand {
+        v: VERSION,
         command: request.command.clone(),
         body: request.body.to_string(),
         actor: request.actor.clone(),
     };
     serde_json::to_vec(&offered).expect("texts and lists always serialise")
+}
+
+/// Whether a newer version of the program wrote an item: an owner of that version decides on it.
+pub(super) fn is_newer(item: &InboxItem) -> bool {
+    let read = serde_json::from_slice(&item.bytes);
+    read.is_ok_and(|Versioned { v }| v > VERSION)
 }
 
 /// The command of an item, if it is one under its own key.
@@ -76,10 +104,20 @@ pub(super) fn refusal(request: Option<&CommandRequest>, error: CommandError) -> 
     let because = match error {
         CommandError::Refused { refusal, nodes } => Because::Refused { refusal, nodes },
         CommandError::UnknownNode(node) => Because::UnknownNode(node),
+        CommandError::AmbiguousNode(AmbiguousName { name, nodes }) => {
+            Because::AmbiguousNode { name, nodes }
+        }
         CommandError::SignalInvalid(error) => Because::SignalInvalid(error),
         CommandError::SignalName => Because::SignalName,
         CommandError::ResultInvalid(error) => Because::ResultInvalid(error),
         CommandError::KeyInvalid => Because::KeyInvalid,
+        // The caller's process asks for the parent, before it offers the command.
+        error @ (CommandError::ParentEnded { .. } | CommandError::NotAwaited { .. }) => {
+            Because::Refused {
+                refusal: Refusal::NotNow(error.to_string().into()),
+                nodes: Vec::new(),
+            }
+        }
         CommandError::Load(LoadError::Unavailable(why)) => Because::Unavailable(why),
         CommandError::Load(LoadError::Definition(why)) => Because::Unreadable(why),
         error @ (CommandError::Load(_)
@@ -110,6 +148,9 @@ pub(super) fn refused(key: &RequestKey, reason: &[u8]) -> Refused {
     Refused::This(match because {
         Because::Refused { refusal, nodes } => CommandError::Refused { refusal, nodes },
         Because::UnknownNode(node) => CommandError::UnknownNode(node),
+        Because::AmbiguousNode { name, nodes } => {
+            CommandError::AmbiguousNode(AmbiguousName { name, nodes })
+        }
         Because::SignalInvalid(error) => CommandError::SignalInvalid(error),
         Because::SignalName => CommandError::SignalName,
         Because::ResultInvalid(error) => CommandError::ResultInvalid(error),
@@ -156,7 +197,8 @@ mod tests {
 
     fn item(key: &str, bytes: Vec<u8>) -> InboxItem {
         let key = key.into();
-        InboxItem { key, bytes }
+        let number = 1;
+        InboxItem { number, key, bytes }
     }
 
     #[test]
@@ -165,6 +207,31 @@ mod tests {
         let read = decode(&item("command/k", encode(&request))).expect("a command");
         assert_eq!(read.command, request.command);
         assert_eq!((read.body, read.actor), (request.body, request.actor));
+    }
+
+    /// As versions of the program wrote them, one a line; later versions must read them.
+    const RECORDED: &str = include_str!("../../tests/wire/commands-1.jsonl");
+
+    #[test]
+    fn recorded_commands_are_read() {
+        let mut lines = RECORDED.lines();
+        let unversioned = lines.next().expect("one that does not say its version");
+        let read = decode(&item("command/k", unversioned.into())).expect("a command");
+        assert_eq!(read.command, request().command);
+        let line = lines.next().expect("one of this version");
+        let read = decode(&item("command/k", line.into())).expect("a command");
+        assert_eq!(String::from_utf8(encode(&read)).expect("text"), line);
+        assert_eq!(encode(&request()), line.as_bytes());
+        assert!(lines.next().is_none());
+    }
+
+    #[test]
+    fn a_command_of_a_newer_version_is_left_alone() {
+        let current = String::from_utf8(encode(&request())).expect("text");
+        let newer = current.replacen("\"v\":1", "\"v\":2", 1);
+        assert!(is_newer(&item("command/k", newer.into())));
+        assert!(!is_newer(&item("command/k", current.into())));
+        assert!(!is_newer(&item("command/k", b"{}".to_vec())));
     }
 
     #[test]
@@ -192,6 +259,10 @@ mod tests {
         };
         let others = [
             CommandError::UnknownNode("a/b".to_owned()),
+            CommandError::AmbiguousNode(AmbiguousName {
+                name: "Tell".into(),
+                nodes: vec!["n_1".to_owned(), "n_2".to_owned()],
+            }),
             CommandError::SignalInvalid(PayloadError::Invalid(vec![("/a".into(), "no".into())])),
             CommandError::SignalName,
             CommandError::ResultInvalid(PayloadError::TooDeep(9)),

@@ -7,13 +7,14 @@
 mod run;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use windlass_core::RunId;
 use windlass_orchestrator::supervisor::{LeaseOptions, Ownership, partition_of};
-use windlass_store::{Partition, Partitions};
+use windlass_store::{Partition, Partitions, SessionId};
 
 pub(crate) use run::{own_always, ring};
 
@@ -29,6 +30,10 @@ struct Cluster {
     began: Instant,
     /// How many partitions there are; none before the first session.
     partitions: watch::Sender<Option<u32>>,
+    /// The engine stops soon: every partition is to be handed over.
+    leave: Notify,
+    /// Whether that is done.
+    handed_over: watch::Sender<bool>,
     /// The engine stops: everything is to be handed over.
     stop: Notify,
     /// Whether everything is handed over, or was never taken.
@@ -46,6 +51,8 @@ impl Owned {
                 options,
                 began: Instant::now(),
                 partitions: watch::Sender::new(None),
+                leave: Notify::new(),
+                handed_over: watch::Sender::new(false),
                 stop: Notify::new(),
                 over: watch::Sender::new(true),
                 elsewhere: Notify::new(),
@@ -80,6 +87,18 @@ impl Owned {
         }
     }
 
+    /// This engine's session, while it is live.
+    pub(crate) fn session(&self) -> Option<SessionId> {
+        let cluster = self.cluster.as_ref()?;
+        cluster.machine().session(cluster.now())
+    }
+
+    /// How many partitions there are, once that is known.
+    pub(crate) fn known_partitions(&self) -> Option<u32> {
+        let cluster = self.cluster.as_ref()?;
+        *cluster.partitions.borrow()
+    }
+
     /// The partition of a new run; waits until it is known how many there are.
     pub(crate) async fn place(&self, run: RunId, parent: Option<Partition>) -> Partition {
         let Some(cluster) = &self.cluster else {
@@ -102,6 +121,19 @@ impl Owned {
     pub(crate) fn command_ms(&self) -> u64 {
         let options = self.cluster.as_ref().map(|it| it.options);
         options.unwrap_or_default().command_ms
+    }
+
+    /// Hands every partition over and keeps the session; waits until that is done, or for this
+    /// long.
+    pub(crate) async fn hand_over(&self, within: Duration) {
+        if let Some(cluster) = &self.cluster {
+            if *cluster.over.borrow() {
+                return;
+            }
+            cluster.leave.notify_one();
+            let mut done = cluster.handed_over.subscribe();
+            let _ = tokio::time::timeout(within, done.wait_for(|done| *done)).await;
+        }
     }
 
     /// Hands everything over, and waits until that is done.

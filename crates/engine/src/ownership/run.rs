@@ -2,17 +2,20 @@
 //! decides: calls of the leases, bells, recovery of what was taken, release of what is handed
 //! over. Calls are made beside it, so that a slow answer holds up nothing else.
 
-use std::sync::{Arc, Weak};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use windlass_orchestrator::supervisor::{OwnershipEffect, OwnershipInput};
-use windlass_store::{Backend, Bell, Error, Leases, Partition, Partitions};
+use windlass_store::{Backend, Bell, Error, Leases, LiveSession, Partition, Partitions, Role};
 
 use super::{Cluster, Owned};
 use crate::driver::Message;
 use crate::engine::{Engine, Inner};
 use crate::shared::Shared;
+use crate::watched::ring_always;
 
 /// How long a call of the leases may take before it counts as failed.
 const CALL: Duration = Duration::from_secs(5);
@@ -30,8 +33,13 @@ pub(crate) async fn own_always(engine: Weak<Inner>) {
     };
     cluster.over.send_replace(false);
     let (answers, mut answered) = mpsc::unbounded_channel();
-    let owner = Owner { engine, answers };
+    let owner = Owner {
+        engine,
+        answers,
+        lists: Arc::default(),
+    };
     let hearing = tokio::spawn(hear_always(owner.clone(), shared.clone()));
+    let ringing = tokio::spawn(ring_always(owner.engine.clone(), shared.clone()));
     cluster
         .machine()
         .handle(OwnershipInput::Start, cluster.now());
@@ -41,6 +49,7 @@ pub(crate) async fn own_always(engine: Weak<Inner>) {
         let input = tokio::select! {
             Some(input) = answered.recv() => Some(input),
             () = cluster.stop.notified() => Some(OwnershipInput::Stop),
+            () = cluster.leave.notified() => Some(OwnershipInput::HandOver),
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => None,
         };
         let now = cluster.now();
@@ -52,9 +61,15 @@ pub(crate) async fn own_always(engine: Weak<Inner>) {
         cluster.partitions.send_if_modified(|partitions| {
             known.is_some() && std::mem::replace(partitions, known) != known
         });
+        let handed_over = cluster.machine().has_handed_over();
+        cluster
+            .handed_over
+            .send_if_modified(|it| std::mem::replace(it, handed_over) != handed_over);
         owner.look().await;
     }
     hearing.abort();
+    ringing.abort();
+    cluster.handed_over.send_replace(true);
     cluster.over.send_replace(true);
 }
 
@@ -87,6 +102,40 @@ async fn hear_always(owner: Owner, shared: Arc<Shared>) {
 struct Owner {
     engine: Weak<Inner>,
     answers: mpsc::UnboundedSender<OwnershipInput>,
+    lists: Arc<SessionLists>,
+}
+
+/// The list of sessions that came with a renewal: the look that follows it needs no other. It
+/// counts only if this process has taken and given nothing since the renewal was sent.
+#[derive(Default)]
+struct SessionLists {
+    changes: AtomicU64,
+    listed: Mutex<Option<(u64, Vec<LiveSession>)>>,
+}
+
+impl SessionLists {
+    fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    fn change(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn listed(&self) -> MutexGuard<'_, Option<(u64, Vec<LiveSession>)>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a list that was asked for when so much had changed; always true.
+    fn keep(&self, since: u64, listed: Vec<LiveSession>) -> bool {
+        *self.listed() = Some((since, listed));
+        true
+    }
+
+    fn take(&self) -> Option<Vec<LiveSession>> {
+        let (since, listed) = self.listed().take()?;
+        (since == self.changes()).then_some(listed)
+    }
 }
 
 impl Owner {
@@ -97,25 +146,53 @@ impl Owner {
 
     fn heard(&self, bell: Bell, shared: &Shared) {
         match bell {
-            Bell::Sessions => drop(self.answers.send(OwnershipInput::Rung)),
+            Bell::Sessions => {
+                self.lists.change();
+                drop(self.answers.send(OwnershipInput::Rung));
+            }
             Bell::Partition(partition) if shared.owned.holds(partition) => {
                 shared.look_at_all();
+                self.look_at_pools();
                 self.consume(partition);
             }
-            Bell::Run(_) => shared.owned.ring_elsewhere(),
+            Bell::Run(run) => {
+                shared.owned.ring_elsewhere();
+                shared.event_streams.rung(run);
+                shared.waiters.changed(run, true);
+            }
+            Bell::Watch(partition, run) => {
+                shared.watched.watch(run, shared.owned.holds(partition));
+            }
             Bell::Definitions => {
                 if let Some(inner) = self.engine.upgrade() {
                     Engine::of(inner).forget_catalogue();
                 }
             }
-            Bell::Partition(_) | Bell::Work => {}
+            Bell::Work => shared.remote.shared.ring(),
+            Bell::Requests => {
+                shared.projecting.wake();
+                shared.schedules.notify_one();
+                shared.jobs.notify_one();
+            }
+            Bell::Partition(_) => {}
+        }
+    }
+
+    /// There may be room in a pool that runs of this process wait for.
+    fn look_at_pools(&self) {
+        if let Some(engine) = self.engine.upgrade().map(Engine::of) {
+            tokio::spawn(async move { engine.tell(Message::LookAtPools).await });
         }
     }
 
     fn heard_anything(&self, shared: &Shared) {
+        self.lists.change();
         let _ = self.answers.send(OwnershipInput::Rung);
+        self.look_at_pools();
         shared.look_at_all();
         shared.owned.ring_elsewhere();
+        shared.look_at_watched();
+        shared.remote.shared.ring();
         if let Partitions::Only(partitions) = shared.owned.partitions() {
             partitions.into_iter().for_each(|it| self.consume(it));
         }
@@ -137,6 +214,7 @@ impl Owner {
 
     /// Carries out what was decided; `false` once everything is over.
     async fn execute(&self, cluster: &Cluster) -> bool {
+        let mut sweeps = BTreeSet::new();
         loop {
             let effect = cluster.machine().poll_effect();
             let Some(effect) = effect else {
@@ -145,7 +223,15 @@ impl Owner {
             let Some(engine) = self.engine.upgrade().map(Engine::of) else {
                 return false;
             };
-            self.execute_effect(&engine, effect).await;
+            match effect {
+                OwnershipEffect::Sweep(partition) => drop(sweeps.insert(partition)),
+                effect => self.execute_effect(&engine, effect).await,
+            }
+        }
+        if let Some(engine) = self.engine.upgrade().map(Engine::of)
+            && !sweeps.is_empty()
+        {
+            tokio::spawn(async move { engine.sweep(sweeps).await });
         }
         !cluster.machine().is_over() && self.engine.strong_count() > 0
     }
@@ -154,9 +240,16 @@ impl Owner {
         let store = Arc::clone(engine.store());
         match effect {
             OwnershipEffect::Join { duration_ms } => {
-                let name = engine.session_name();
+                let process = engine.process_info();
                 self.call(OwnershipInput::Joined, async move {
-                    store.join(&name, duration_ms).await
+                    store.join(&process, duration_ms).await
+                });
+            }
+            OwnershipEffect::Renew(session) if engine.has_role(Role::Orchestrator) => {
+                let (lists, since) = (Arc::clone(&self.lists), self.lists.changes());
+                self.call(OwnershipInput::Renewed, async move {
+                    let listed = store.renew_and_list(session).await?;
+                    Ok(listed.is_some_and(|listed| lists.keep(since, listed)))
                 });
             }
             OwnershipEffect::Renew(session) => {
@@ -164,18 +257,46 @@ impl Owner {
                     store.renew(session).await
                 });
             }
-            OwnershipEffect::ListSessions(session) => self.call(
-                move |listed| OwnershipInput::Listed(session, listed),
-                async move { Leases::sessions(&*store).await },
-            ),
-            OwnershipEffect::Take(session, partitions) => self.call(
-                move |taken| OwnershipInput::Taken(session, taken),
-                async move { store.take(session, &partitions).await },
-            ),
-            OwnershipEffect::Give(session, partitions) => self.call(
-                move |given| OwnershipInput::Given(session, given),
-                async move { store.give(session, &partitions).await },
-            ),
+            OwnershipEffect::ListSessions(session) => {
+                if let Some(live) = self.lists.take() {
+                    engine.shared().remote.shared.note_live(&live);
+                    let _ = self.answers.send(OwnershipInput::Listed(session, Ok(live)));
+                    return;
+                }
+                let shared = Arc::clone(engine.shared());
+                self.call(
+                    move |listed| OwnershipInput::Listed(session, listed),
+                    async move {
+                        let live = Leases::sessions(&*store).await?;
+                        shared.remote.shared.note_live(&live);
+                        Ok(live)
+                    },
+                );
+            }
+            OwnershipEffect::Take(session, partitions) => {
+                let lists = Arc::clone(&self.lists);
+                lists.change();
+                self.call(
+                    move |taken| {
+                        lists.change();
+                        OwnershipInput::Taken(session, taken)
+                    },
+                    async move { store.take(session, &partitions).await },
+                );
+            }
+            OwnershipEffect::Give(session, partitions) => {
+                let lists = Arc::clone(&self.lists);
+                lists.change();
+                // What is recorded elsewhere from now on needs a bell.
+                engine.shared().look_at_watched();
+                self.call(
+                    move |given| {
+                        lists.change();
+                        OwnershipInput::Given(session, given)
+                    },
+                    async move { store.give(session, &partitions).await },
+                );
+            }
             OwnershipEffect::Leave(session) => {
                 self.call(
                     OwnershipInput::Left,
@@ -189,7 +310,10 @@ impl Owner {
             }
             OwnershipEffect::Release(partition) => self.release(engine.clone(), partition),
             // Before the next session begins: the runs that it acquires must stay.
-            OwnershipEffect::Forfeit => engine.tell(Message::Forfeit).await,
+            OwnershipEffect::Forfeit => {
+                engine.tell(Message::Forfeit).await;
+                engine.shared().look_at_watched();
+            }
         }
     }
 

@@ -106,6 +106,21 @@ impl Declarations {
         Ok(self.find(tenant, action, now).is_some())
     }
 
+    /// The same, where another process may have written what a worker declared to it.
+    pub(crate) async fn knows_now(
+        &self,
+        store: &dyn Backend,
+        tenant: Option<&str>,
+        action: &str,
+        now: Millis,
+    ) -> Result<bool, Error> {
+        if self.knows(store, tenant, action, now).await? {
+            return Ok(true);
+        }
+        self.tenants().remove(&tenant.map(Into::into));
+        self.knows(store, tenant, action, now).await
+    }
+
     /// A type of a tenant that was read.
     pub(super) fn find(
         &self,
@@ -267,6 +282,17 @@ impl Declarations {
 }
 
 impl DeclaredAction {
+    /// A type as a server lists it.
+    pub fn listed(action: &str, parameters: Option<Arc<str>>, now: Millis) -> Self {
+        Self {
+            action: action.into(),
+            parameters,
+            description: None,
+            last_seen: now,
+            saved: now,
+        }
+    }
+
     fn is(&self, declaration: &Declaration) -> bool {
         let parameters = declaration.parameters.as_ref().map(|it| it.get());
         self.parameters.as_deref() == parameters && self.description == declaration.description

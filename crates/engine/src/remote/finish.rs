@@ -16,7 +16,7 @@ use super::open::{Answer, AssignedWorker, RecordedReport, Take, Taken};
 use super::task_id::{LeaseTerms, TaskId};
 use crate::action::{ActionError, Called};
 use crate::canonical::canonical;
-use crate::driver::Message;
+use crate::driver::{CommandReply, Message};
 use crate::engine::Engine;
 use crate::limits::limits;
 
@@ -52,6 +52,9 @@ impl Engine {
         task: TaskId,
         lease: &str,
     ) -> Result<bool, WorkError> {
+        if self.shared().owned.is_shared() {
+            return self.keep_shared(tenant, task, lease).await;
+        }
         let terms = self.lease_key().await?.terms(task, lease);
         self.read_generation(task.0).await?;
         let open = &self.shared().remote.open;
@@ -168,6 +171,9 @@ impl Engine {
         lease: &str,
         outcome: TaskOutcome,
     ) -> Result<(), WorkError> {
+        if self.shared().owned.is_shared() {
+            return self.finish_shared(tenant, task, lease, outcome).await;
+        }
         let terms = self.lease_key().await?.terms(task, lease);
         self.read_generation(task.0).await?;
         let mut outcome = Some(outcome);
@@ -280,14 +286,20 @@ impl Engine {
         let question = |reply| Message::Report(recorded, input, reply);
         let stopped = || WorkError::Stopped;
         match self.ask(question).await.ok_or_else(stopped)? {
-            Some(Ok(())) => Ok(()),
-            Some(Err(_)) => Err(WorkError::TaskEnded),
-            None => Err(WorkError::Stopped),
+            CommandReply::Decided(Ok(())) => Ok(()),
+            CommandReply::Decided(Err(_)) => Err(WorkError::TaskEnded),
+            CommandReply::Failed(error) => Err(error.into()),
+            CommandReply::NotHere => Err(WorkError::Stopped),
         }
     }
 
     /// What the log gets of a report: cleaned of secrets, with names that can be names.
-    async fn report_of(&self, lease: &str, taken: Taken, outcome: TaskOutcome) -> Report {
+    pub(super) async fn report_of(
+        &self,
+        lease: &str,
+        taken: Taken,
+        outcome: TaskOutcome,
+    ) -> Report {
         let workers = self.workers();
         let Taken {
             dispatch,
@@ -340,7 +352,7 @@ impl Taken {
 }
 
 /// A worker that has an attempt, without what was rendered for it.
-fn unrendered(lease: &str, terms: LeaseTerms) -> AssignedWorker {
+pub(super) fn unrendered(lease: &str, terms: LeaseTerms) -> AssignedWorker {
     AssignedWorker {
         lease: lease.into(),
         number: None,
@@ -361,6 +373,7 @@ async fn called(outcome: TaskOutcome) -> Result<Called, ActionError> {
             output: None,
             meta: None,
             resources: Vec::new(),
+            files: Vec::new(),
         }),
         TaskOutcome::Succeeded {
             output,
@@ -379,6 +392,7 @@ async fn called(outcome: TaskOutcome) -> Result<Called, ActionError> {
                 output: Some(output),
                 meta,
                 resources,
+                files: Vec::new(),
             })
         }
     }

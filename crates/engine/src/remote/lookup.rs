@@ -56,6 +56,11 @@ impl Engine {
                 None => Found::Ended,
             });
         }
+        self.look_up_log(task, lease).await
+    }
+
+    /// The same by the log alone, for a caller that has checked whose task it is.
+    pub(super) async fn look_up_log(&self, task: TaskId, lease: &str) -> Result<Found, WorkError> {
         let _looking = LOOKING.acquire().await.map_err(|_| WorkError::Stopped)?;
         let engine = self.clone();
         let lease = lease.to_owned();

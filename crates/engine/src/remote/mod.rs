@@ -6,6 +6,7 @@
 //! records that of its own workers. What is in memory here (`open`) can be lost: the log knows
 //! which attempts are open. Must not know HTTP.
 
+mod cluster;
 mod declared;
 mod finish;
 mod generation;
@@ -31,10 +32,15 @@ pub use pollers::{POLLER_LIMIT, WorkerInfo};
 pub use task_id::TaskId;
 pub use worker_info::{WorkState, declared_actions};
 
+pub(crate) use cluster::{
+    BegunAttempt, LeftBehind, OUTCOMES, leave_behind, stop_shared, wake_always, watch_queue,
+    work_always,
+};
 pub(crate) use offer::{offer, withdraw};
-pub(crate) use open::{Closed, RecordedReport};
+pub(crate) use open::{Closed, RecordedReport, key_of};
 pub(crate) use timers::watch_deadlines;
 
+use cluster::SharedWork;
 use declared::Declarations;
 use open::OpenAttempts;
 use pollers::Pollers;
@@ -61,6 +67,8 @@ pub fn work_lease_ms(heartbeat: std::time::Duration) -> u64 {
 pub(crate) struct Remote {
     pub(crate) open: OpenAttempts,
     pub(crate) declared: Declarations,
+    /// Work that other processes do, or gave to this one.
+    pub(crate) shared: SharedWork,
     pollers: Pollers,
     lease_key: OnceCell<LeaseKey>,
 }

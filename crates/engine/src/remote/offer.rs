@@ -9,6 +9,7 @@ use windlass_core::run::Dispatch;
 use windlass_orchestrator::ShardInput;
 use windlass_store::{WorkItem, WorkKey, crash};
 
+use super::cluster::offer_shared;
 use super::generation::forget;
 use super::open::{Closed, key_of};
 use super::{Remote, is_reserved};
@@ -29,12 +30,28 @@ pub(crate) async fn offer(
     let (tenant, action) = (dispatch.tenant.as_deref(), &*dispatch.action);
     let now = workers.options.clock.now();
     let declared = &shared.remote.declared;
-    let knows = declared.knows(&*workers.store, tenant, action, now).await;
+    let is_shared = shared.owned.is_shared();
+    // In a cluster a process with the worker role may have it, or is to come.
+    let works = workers.registry.contains(action) || shared.remote.shared.has_worker_for(action);
+    let knows = match is_shared {
+        true if works => Ok(true),
+        true => {
+            declared
+                .knows_now(&*workers.store, tenant, action, now)
+                .await
+        }
+        false => declared.knows(&*workers.store, tenant, action, now).await,
+    };
     // What cannot be read now may be declared: its workers decide.
-    if is_reserved(action) || !knows.unwrap_or(true) {
+    let is_refused = is_reserved(action) && !(is_shared && works);
+    if is_refused || !knows.unwrap_or(true) {
+        if workers.options.leaves_alone(&dispatch) {
+            // A process that has the workflow continues it; this one keeps the attempt open.
+            return;
+        }
         let wait = workers.options.unknown_action_wait;
         // For a name that no worker may declare there is nothing to wait for.
-        if wait.is_zero() || is_reserved(action) {
+        if wait.is_zero() || is_refused {
             shared.remote.open.remove(key);
             let report = Box::new(workers.run(&dispatch, CancellationToken::new()).await);
             let _ = outbox.send(ended(key, report)).await;
@@ -44,6 +61,9 @@ pub(crate) async fn offer(
         shared.remote.open.unknown_until(key, at);
         // No worker can have it: none has polled for it.
         shared.remote.open.release(key);
+    }
+    if is_shared {
+        return offer_shared(&workers, &shared, &dispatch).await;
     }
     if shared.remote.open.with(key, |open| open.queued) != Some(true) {
         return;

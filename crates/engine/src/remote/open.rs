@@ -85,6 +85,8 @@ pub(super) struct Open {
     pub(super) queued: bool,
     /// The worker that had it last, if a note says so.
     pub(super) last_worker: Option<Box<str>>,
+    /// How many looks at the queue in a row have found it waiting there.
+    waiting_looks: u32,
     /// Until when it may be held back for that worker.
     pub(super) held_until: Option<Instant>,
     /// The worker is asked to end the attempt.
@@ -101,15 +103,16 @@ pub(super) struct Open {
 }
 
 impl Open {
-    fn new(dispatch: Arc<Dispatch>, generation: Option<u32>) -> Self {
+    fn new(dispatch: Arc<Dispatch>, generation: Option<u32>, may_hold: bool) -> Self {
         // One that no process had open before was not handed out.
-        let is_read = generation.is_some() || !dispatch.reopened;
+        let is_read = generation.is_some() || !dispatch.reopened || !may_hold;
         Self {
             dispatch,
             generation: generation.unwrap_or(0),
             is_read,
             queued: is_read,
             last_worker: None,
+            waiting_looks: 0,
             held_until: None,
             stop: false,
             begun: None,
@@ -206,7 +209,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn key_of(dispatch: &Dispatch) -> WorkKey {
+pub(crate) fn key_of(dispatch: &Dispatch) -> WorkKey {
     WorkKey {
         run: dispatch.run,
         instance: dispatch.node,
@@ -235,8 +238,8 @@ impl OpenAttempts {
     }
 
     /// An attempt is open for workers from now on. One that a process before this one may have
-    /// handed out is held back for `hold`.
-    pub(crate) fn insert(&self, dispatch: Arc<Dispatch>, hold: Duration) {
+    /// handed out is held back for `hold`; where the queue outlives processes, nothing is.
+    pub(crate) fn insert(&self, dispatch: Arc<Dispatch>, hold: Option<Duration>) {
         let mut table = self.table();
         let (place, key) = ((dispatch.run, dispatch.node), key_of(&dispatch));
         let before = table.open.remove(&place);
@@ -244,8 +247,9 @@ impl OpenAttempts {
         let same = before.as_ref().filter(|before| before.key() == key);
         let known = same.filter(|before| before.is_read).map(|it| it.generation);
         let known = known.or_else(|| table.left.remove(&key));
-        let mut open = Open::new(dispatch, known);
+        let mut open = Open::new(dispatch, known, hold.is_some());
         let held = !open.queued;
+        let hold = hold.unwrap_or_default();
         let until = Instant::now() + hold;
         if held {
             open.leased_until = Some(until);
@@ -265,6 +269,77 @@ impl OpenAttempts {
         self.counted(&table);
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Which there are.
+    pub(super) fn keys(&self) -> Vec<WorkKey> {
+        self.table().open.values().map(Open::key).collect()
+    }
+
+    /// The queue says that a worker has an attempt, which began so many milliseconds before
+    /// now. Whether that is news.
+    pub(super) fn seen_with(
+        &self,
+        key: WorkKey,
+        (worker, number): (&str, WorkLease),
+        (begun_ms, now): (u64, Millis),
+        lease: Duration,
+    ) -> bool {
+        let mut table = self.table();
+        let Some(open) = table.at(key) else {
+            return false;
+        };
+        let at = Instant::now();
+        open.leased_until = Some(at + lease);
+        open.waiting_looks = 0;
+        let before = open.assigned.as_ref().and_then(|assigned| assigned.number);
+        if before == Some(number) {
+            return false;
+        }
+        let assigned = AssignedWorker {
+            lease: Box::default(),
+            number: Some(number),
+            worker: worker.into(),
+            recorded: None,
+            secrets: Vec::new(),
+        };
+        let waited = open.assigned.replace(assigned).is_none();
+        let remains = open.dispatch.timeout_ms.saturating_sub(begun_ms);
+        let begun = *open.begun.get_or_insert(Begun {
+            at: Millis(now.0 - i64::try_from(begun_ms).unwrap_or(0)),
+            deadline: at + Duration::from_millis(remains),
+        });
+        table.set(key, Deadline::Unknown, None);
+        if table.set(key, Deadline::Timeout, Some(begun.deadline)) {
+            self.earlier.notify_one();
+        }
+        if waited {
+            table.waits_no_more(key.run);
+            self.counted(&table);
+        }
+        true
+    }
+
+    /// The queue says that an attempt waits for a worker; whether workers are to be told: one
+    /// had it, or it waits longer and longer.
+    pub(super) fn seen_waiting(&self, key: WorkKey) -> bool {
+        let mut table = self.table();
+        let Some(open) = table.at(key) else {
+            return false;
+        };
+        open.waiting_looks = open.waiting_looks.saturating_add(1);
+        let tells = open.waiting_looks.is_power_of_two();
+        let had = open.assigned.take().is_some();
+        if had {
+            *table.waiting.entry(key.run).or_default() += 1;
+            self.counted(&table);
+        }
+        had || tells
+    }
+
     /// What is known of an open attempt.
     pub(super) fn with<T>(&self, key: WorkKey, look: impl FnOnce(&mut Open) -> T) -> Option<T> {
         self.table().at(key).map(look)
@@ -273,6 +348,17 @@ impl OpenAttempts {
     /// When the first worker got an attempt.
     pub(crate) fn since(&self, key: WorkKey) -> Option<Millis> {
         self.with(key, |open| open.begun.map(|begun| begun.at))?
+    }
+
+    /// The attempts of a run that workers have, and since when.
+    pub(crate) fn begun(&self, run: RunId) -> Vec<(Instance, (u32, Millis))> {
+        let table = self.table();
+        let all = (run, Instance::MIN)..=(run, Instance::MAX);
+        let begun = table.open.range(all).filter_map(|(_, open)| {
+            let begun = open.begun.as_ref().filter(|_| open.assigned.is_some())?;
+            Some((open.dispatch.node, (open.dispatch.attempt, begun.at)))
+        });
+        begun.collect()
     }
 
     /// Attempts that have ended, durably, by what their nodes are now.

@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
+use windlass_core::Millis;
 use windlass_core::name::cut;
 use windlass_core::run::{Dispatch, Failure, Outcome, Report};
 use windlass_core::trace::TraceParent;
-use windlass_core::{Millis, RunId};
-use windlass_store::{LeaseTerm, LeasedItem, Pull, WorkKey, crash};
+use windlass_core::value::Payload;
+use windlass_store::{LeaseTerm, LeasedItem, Pull, TenantFilter, WorkKey, crash};
 
 use super::declared::Declaration;
 use super::generation::sweep;
 use super::offer::{ended, enqueue};
 use super::open::AssignedWorker;
-use super::pollers::{Asking, Waiting};
+use super::pollers::Asking;
 use super::task_id::{LeaseKey, LeaseTerms, TaskId};
-use super::{MISSED_HEARTBEATS, Remote, WorkError, is_reserved};
+use super::{MISSED_HEARTBEATS, WorkError, is_reserved};
 use crate::driver::Message;
 use crate::engine::Engine;
 use crate::payload::{PayloadError, check_payload_off_thread};
@@ -31,10 +32,10 @@ pub const POLL_WAIT_LIMIT_MS: u64 = 30_000;
 pub const SLOT_LIMIT: usize = 1_000;
 
 /// The most bytes of parameters in one answer, but for a single task.
-const ANSWER_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// What a task takes in an answer beside its parameters, at most, about.
-const TASK_BYTES: usize = 4 * 1024;
+pub(super) const TASK_BYTES: usize = 4 * 1024;
 
 /// What a worker asks for.
 #[derive(Clone, Debug)]
@@ -77,6 +78,21 @@ pub struct WorkerTask {
     pub traceparent: Option<String>,
 }
 
+/// What one look at the queue gave.
+#[derive(Default)]
+pub(super) struct Look {
+    pub(super) tasks: Vec<WorkerTask>,
+    /// Attempts that were to be handed out have ended instead: others may wait behind them.
+    pub(super) ended_some: bool,
+}
+
+impl WorkerTask {
+    /// Its attempt in the work queue.
+    pub fn dispatch_key(&self) -> WorkKey {
+        self.task.0
+    }
+}
+
 impl Engine {
     /// Waits for work. An empty list means that nothing came in time. Dropping the future
     /// gives back what was not given out.
@@ -106,32 +122,25 @@ impl Engine {
         // What is not needed while it waits does not stay in memory.
         drop(poll.actions);
         let mut stop = std::pin::pin!(stop);
+        let mut is_over = false;
         loop {
             waiting.looks();
-            let holding = holding.take();
-            let tasks = self.hand_out(&asking, slots, holding).await?;
-            if !tasks.is_empty() || slots == 0 {
-                return Ok(tasks);
+            let look = self.hand_out(&asking, slots, holding.take()).await?;
+            waiting.looked(look.tasks.iter().map(|task| &*task.dispatch));
+            let has_time = !is_over || look.ended_some;
+            if !look.tasks.is_empty() || slots == 0 || !has_time {
+                return Ok(look.tasks);
             }
             tokio::select! {
-                rung = timeout_at(until, waiting.rung()) => if rung.is_err() {
-                    return self.last_look(&asking, slots, &waiting).await;
-                },
+                biased;
                 () = &mut stop => return Ok(Vec::new()),
                 () = self.stopped() => return Ok(Vec::new()),
+                // What it took has ended, and rang for no other worker: there may be more.
+                () = std::future::ready(()), if look.ended_some => {}
+                // When the wait is over, what came at the last moment is taken along.
+                rung = timeout_at(until, waiting.rung()) => is_over = rung.is_err(),
             }
         }
-    }
-
-    /// The wait is over: tasks that came at the last moment are taken along.
-    async fn last_look(
-        &self,
-        asking: &Asking,
-        slots: usize,
-        waiting: &Waiting<'_>,
-    ) -> Result<Vec<WorkerTask>, WorkError> {
-        waiting.looks();
-        self.hand_out(asking, slots, None).await
     }
 
     async fn declare_work(&self, poll: &Poll) -> Result<(), WorkError> {
@@ -149,11 +158,12 @@ impl Engine {
 
     pub(super) async fn lease_key(&self) -> Result<&LeaseKey, WorkError> {
         let (store, clock) = (self.store(), &self.options().clock);
+        let shared = self.shared().owned.is_shared();
         let made = || async {
             // What a process before could not forget, while no hand-out waits for it.
             let swept = Arc::clone(store);
             tokio::spawn(async move { sweep(&*swept).await });
-            LeaseKey::of(&**store, &**clock).await
+            LeaseKey::of(&**store, &**clock, shared).await
         };
         let key = self.shared().remote.lease_key.get_or_try_init(made);
         Ok(key.await?)
@@ -165,13 +175,16 @@ impl Engine {
         asking: &Asking,
         slots: usize,
         holding: Option<Vec<TaskId>>,
-    ) -> Result<Vec<WorkerTask>, WorkError> {
+    ) -> Result<Look, WorkError> {
+        if self.shared().owned.is_shared() {
+            return self.hand_out_shared(asking, slots, holding).await;
+        }
         if let Some(named) = &holding {
             self.note_holding(asking, named).await?;
         }
         let pull = Pull {
             worker: asking.worker.clone(),
-            tenant: asking.tenant.clone(),
+            tenant: TenantFilter::Only(asking.tenant.clone()),
             actions: asking.actions.to_vec(),
             labels: asking.labels.to_vec(),
             slots,
@@ -181,13 +194,10 @@ impl Engine {
         };
         let leased = self.store().pull(pull).await?;
         if leased.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Look::default());
         }
         crash::point("after-work-pull");
-        let mut back = GiveBack {
-            engine: self,
-            items: leased.into(),
-        };
+        let mut back = GiveBack::new(self, leased);
         let keys: Vec<WorkKey> = back.items.iter().map(|leased| leased.item.key).collect();
         let worker = asking.worker.clone();
         let question = |reply| Message::HandOut {
@@ -200,7 +210,7 @@ impl Engine {
         let lease_key = self.lease_key().await?;
         let (mut tasks, mut bytes) = (Vec::new(), 0);
         for may in may {
-            let Some(leased) = back.items.front().cloned() else {
+            let Some(leased) = back.first() else {
                 break;
             };
             if may {
@@ -214,26 +224,15 @@ impl Engine {
                     let task = self.give(asking, &leased, given, lease_key).await?;
                     tasks.extend(task);
                 }
-            } else if self.works_elsewhere(leased.item.key.run).await? {
-                // Only the process that works on the run can hand its attempts out.
-                let (tenant, key) = (leased.item.tenant.as_deref(), leased.item.key);
-                self.store().return_item(tenant, key, leased.lease).await?;
             } else {
                 self.store().withdraw(&[leased.item.key]).await?;
             }
-            back.items.pop_front();
+            back.given();
         }
-        Ok(tasks)
-    }
-
-    /// Whether another process works on a run.
-    async fn works_elsewhere(&self, run: RunId) -> Result<bool, WorkError> {
-        let owned = &self.shared().owned;
-        if !owned.is_shared() {
-            return Ok(false);
-        }
-        let row = self.store().run(run).await?;
-        Ok(row.is_some_and(|row| !owned.holds(row.partition)))
+        Ok(Look {
+            ended_some: tasks.is_empty(),
+            tasks,
+        })
     }
 
     /// Attempts that the queue does not have and that were this worker's go into it, unless the
@@ -268,15 +267,7 @@ impl Engine {
         let dispatch = remote.open.with(key, |open| Arc::clone(&open.dispatch))?;
         let workers = self.workers();
         let started = self.now();
-        let rendered = workers.render(&dispatch).await;
-        let rendered = match rendered {
-            Ok(rendered) => self
-                .check_parameters(remote, &dispatch, &rendered)
-                .await
-                .map(|()| rendered),
-            Err(failure) => Err((failure, None)),
-        };
-        match rendered {
+        match self.render_checked(&dispatch).await {
             Ok(rendered) => Some((dispatch, rendered)),
             Err((failure, parameters)) => {
                 let report = Report {
@@ -291,13 +282,24 @@ impl Engine {
         }
     }
 
+    /// The parameters of an attempt; or why it fails, with those that can be recorded.
+    pub(super) async fn render_checked(
+        &self,
+        dispatch: &Arc<Dispatch>,
+    ) -> Result<Rendered, (Failure, Option<Payload>)> {
+        let rendered = self.workers().render(dispatch).await;
+        let rendered = rendered.map_err(|failure| (failure, None))?;
+        self.check_parameters(dispatch, &rendered).await?;
+        Ok(rendered)
+    }
+
     /// Parameters must fit the schema that workers declared last.
     async fn check_parameters(
         &self,
-        remote: &Remote,
         dispatch: &Dispatch,
         rendered: &Rendered,
-    ) -> Result<(), (Failure, Option<windlass_core::value::Payload>)> {
+    ) -> Result<(), (Failure, Option<Payload>)> {
+        let remote = &self.shared().remote;
         let (tenant, action) = (dispatch.tenant.as_deref(), &*dispatch.action);
         let declared = remote.declared.find(tenant, action, self.now());
         let Some(schema) = declared.and_then(|declared| declared.parameters) else {
@@ -349,11 +351,7 @@ impl Engine {
         let Some((begun, timeout)) = open.assign(task.0, assigned, now, term) else {
             return Ok(None);
         };
-        let run = TraceParent::of_run(dispatch.run, dispatch.traceparent.as_deref());
-        let traceparent = match self.workers().span(&dispatch) {
-            Some(span) => Some(run.at(span).to_string()),
-            None => dispatch.traceparent.as_deref().map(str::to_owned),
-        };
+        let traceparent = self.traceparent_of(&dispatch);
         Ok(Some(WorkerTask {
             task,
             lease,
@@ -364,6 +362,15 @@ impl Engine {
             traceparent,
             dispatch,
         }))
+    }
+
+    /// The trace context that a worker hands on.
+    pub(super) fn traceparent_of(&self, dispatch: &Dispatch) -> Option<String> {
+        let run = TraceParent::of_run(dispatch.run, dispatch.traceparent.as_deref());
+        match self.workers().span(dispatch) {
+            Some(span) => Some(run.at(span).to_string()),
+            None => dispatch.traceparent.as_deref().map(str::to_owned),
+        }
     }
 
     pub(super) fn work_lease(&self) -> Duration {
@@ -402,9 +409,26 @@ fn without_secrets(error: PayloadError, parameters: &str, secrets: &[String]) ->
 
 /// Items that were leased and are not given out yet. What is left when this is dropped waits
 /// for a worker again, at once.
-struct GiveBack<'a> {
+pub(super) struct GiveBack<'a> {
     engine: &'a Engine,
     items: std::collections::VecDeque<LeasedItem>,
+}
+
+impl<'a> GiveBack<'a> {
+    pub(super) fn new(engine: &'a Engine, items: Vec<LeasedItem>) -> Self {
+        let items = items.into();
+        Self { engine, items }
+    }
+
+    /// The next item.
+    pub(super) fn first(&self) -> Option<LeasedItem> {
+        self.items.front().cloned()
+    }
+
+    /// It was given out, or is over.
+    pub(super) fn given(&mut self) {
+        self.items.pop_front();
+    }
 }
 
 impl Drop for GiveBack<'_> {
@@ -425,6 +449,7 @@ impl Drop for GiveBack<'_> {
                     remote.pollers.wake_for(&dispatch);
                 }
             }
+            engine.rings_for_work();
         });
     }
 }

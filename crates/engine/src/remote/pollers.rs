@@ -76,8 +76,25 @@ struct Table {
 struct Waiter {
     asking: Asking,
     bell: Arc<Notify>,
-    /// Something came for it, and it has not looked yet.
-    woken: bool,
+    /// What came for it, while it has not looked yet.
+    woken: Option<Wanted>,
+    /// What it was woken for, while it looks.
+    looking: Option<Wanted>,
+}
+
+/// What a worker is woken for. If that worker does not take it, another one is woken.
+struct Wanted {
+    action: Box<str>,
+    requires: Box<[Box<str>]>,
+}
+
+/// The action of an attempt, and what it requires.
+type Kind<'a> = (&'a str, &'a [Box<str>]);
+
+impl Wanted {
+    fn is(&self, (action, requires): Kind<'_>) -> bool {
+        *self.action == *action && *self.requires == *requires
+    }
 }
 
 struct KnownWorker {
@@ -116,7 +133,8 @@ impl Pollers {
         let waiter = Waiter {
             asking,
             bell: Arc::clone(&bell),
-            woken: false,
+            woken: None,
+            looking: None,
         };
         table.waiting.insert(id, waiter);
         Some(Waiting { of: self, id, bell })
@@ -126,6 +144,24 @@ impl Pollers {
     pub(super) fn wake_for(&self, dispatch: &Dispatch) {
         let (tenant, action) = (&dispatch.tenant, &*dispatch.action);
         self.table().wake(tenant, action, &dispatch.requires);
+    }
+
+    /// Whether a worker waits.
+    pub(super) fn any_waits(&self) -> bool {
+        !self.table().waiting.is_empty()
+    }
+
+    /// Wakes as many workers that can do this as there is work, those that wait longest.
+    pub(super) fn wake_some(
+        &self,
+        tenant: &Tenant,
+        action: &str,
+        requires: &[Box<str>],
+        count: u64,
+    ) {
+        let mut table = self.table();
+        let waiting = u64::try_from(table.waiting.len()).unwrap_or(u64::MAX);
+        (0..count.min(waiting)).for_each(|_| table.wake(tenant, action, requires));
     }
 
     /// Workers that wait, asked lately or have tasks, of one tenant; by name.
@@ -205,8 +241,11 @@ impl Table {
                 continue;
             };
             let labels = &waiter.asking.labels;
-            if !waiter.woken && requires.iter().all(|it| labels.contains(it)) {
-                waiter.woken = true;
+            if waiter.woken.is_none() && requires.iter().all(|it| labels.contains(it)) {
+                waiter.woken = Some(Wanted {
+                    action: action.into(),
+                    requires: requires.into(),
+                });
                 waiter.bell.notify_one();
                 return;
             }
@@ -221,7 +260,7 @@ impl Table {
             tenant,
             worker,
             actions,
-            labels,
+            ..
         } = &waiter.asking;
         if let Some(of_tenant) = self.by_action.get_mut(tenant) {
             for action in actions.iter() {
@@ -239,12 +278,24 @@ impl Table {
         if let Some(known) = self.workers.get_mut(&(tenant.clone(), worker.clone())) {
             known.waiting = known.waiting.saturating_sub(1);
         }
-        if waiter.woken {
-            // If it was woken and did not look, another worker is woken for the item.
-            for action in actions.iter() {
-                self.wake(tenant, action, labels);
-                self.wake(tenant, action, &[]);
-            }
+        for wanted in waiter.woken.iter().chain(&waiter.looking) {
+            self.wake(tenant, &wanted.action, &wanted.requires);
+        }
+    }
+
+    /// A worker has looked and took these: if it was woken for something else, another worker is
+    /// woken for that.
+    fn looked<'a>(&mut self, id: u64, taken: impl Iterator<Item = Kind<'a>>) {
+        let waiter = self.waiting.get_mut(&id);
+        let Some((wanted, waiter)) = waiter.and_then(|it| Some((it.looking.take()?, it))) else {
+            return;
+        };
+        let tenant = waiter.asking.tenant.clone();
+        let mut taken = taken.peekable();
+        // If it took none, there was none: another worker has it, or it is over.
+        let took_some = taken.peek().is_some();
+        if took_some && !taken.any(|kind| wanted.is(kind)) {
+            self.wake(&tenant, &wanted.action, &wanted.requires);
         }
     }
 }
@@ -258,8 +309,14 @@ impl Waiting<'_> {
     /// It looks now: what comes from here on wakes it again.
     pub(super) fn looks(&self) {
         if let Some(waiter) = self.of.table().waiting.get_mut(&self.id) {
-            waiter.woken = false;
+            waiter.looking = waiter.woken.take();
         }
+    }
+
+    /// It has looked, and takes these.
+    pub(super) fn looked<'a>(&self, taken: impl Iterator<Item = &'a Dispatch>) {
+        let kinds = taken.map(|it| (&*it.action, &*it.requires));
+        self.of.table().looked(self.id, kinds);
     }
 }
 
@@ -284,7 +341,7 @@ mod tests {
     }
 
     fn is_woken(waiting: &Waiting<'_>) -> bool {
-        waiting.of.table().waiting[&waiting.id].woken
+        waiting.of.table().waiting[&waiting.id].woken.is_some()
     }
 
     fn wake(pollers: &Pollers, action: &str, requires: &[&str]) {
@@ -329,6 +386,67 @@ mod tests {
         second.looks();
         assert!(!is_woken(&second));
         drop(second);
+        let table = pollers.table();
+        assert!(table.waiting.is_empty() && table.by_action.is_empty());
+    }
+
+    #[test]
+    fn what_a_worker_with_more_labels_was_woken_for_goes_to_one_with_enough() {
+        let pollers = Pollers::default();
+        let wait = |asking| pollers.wait(asking, Millis(0)).expect("room");
+        let both = wait(asking("1", &["a"], &["gpu", "eu"]));
+        let (unable, able) = (
+            wait(asking("2", &["a"], &[])),
+            wait(asking("3", &["a"], &["gpu"])),
+        );
+        wake(&pollers, "a", &["gpu"]);
+        assert!(is_woken(&both));
+        // It looks, and goes away before it has looked.
+        both.looks();
+        drop(both);
+        assert!(is_woken(&able) && !is_woken(&unable));
+    }
+
+    #[test]
+    fn a_worker_that_takes_other_work_passes_on_what_it_was_woken_for() {
+        let pollers = Pollers::default();
+        let wait = |asking| pollers.wait(asking, Millis(0)).expect("room");
+        let looked = |waiting: &Waiting<'_>, taken: &[&str]| {
+            let none: &[Box<str>] = &[];
+            let kinds = taken.iter().map(|action| (*action, none));
+            waiting.of.table().looked(waiting.id, kinds);
+        };
+        let (either, second) = (
+            wait(asking("1", &["a", "b"], &[])),
+            wait(asking("2", &["a"], &[])),
+        );
+        for (taken, passes_on) in [(&["b"][..], true), (&["b", "a"], false), (&[], false)] {
+            wake(&pollers, "a", &[]);
+            assert!(is_woken(&either) && !is_woken(&second), "{taken:?}");
+            either.looks();
+            looked(&either, taken);
+            // It is the one that waits longest until it goes with what it took.
+            assert_eq!(is_woken(&either), passes_on, "{taken:?}");
+            either.looks();
+            looked(&either, &["a"]);
+        }
+        wake(&pollers, "a", &[]);
+        either.looks();
+        looked(&either, &["b"]);
+        drop(either);
+        assert!(is_woken(&second));
+    }
+
+    #[test]
+    fn so_many_workers_wait_and_no_more() {
+        let pollers = Pollers::default();
+        let wait = || pollers.wait(asking("w", &["a"], &[]), Millis(0));
+        let mut waiting: Vec<_> = (0..POLLER_LIMIT).filter_map(|_| wait()).collect();
+        assert_eq!(waiting.len(), POLLER_LIMIT);
+        assert!(wait().is_none());
+        waiting.pop();
+        assert!(wait().is_some(), "there is room for one again");
+        drop(waiting);
         let table = pollers.table();
         assert!(table.waiting.is_empty() && table.by_action.is_empty());
     }

@@ -19,6 +19,9 @@ use crate::clock::Clock;
 const KIND: &str = "work";
 const KEY: &str = "lease-key";
 
+/// How long a new key waits for those that other processes make.
+const SETTLES: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// The bytes of a proof, in hexadecimal digits.
 const PROOF_DIGITS: usize = 32;
 
@@ -82,7 +85,7 @@ impl LeaseTerms {
             let mut parts = name.split('.').skip(2);
             let generation = u32::from_str_radix(parts.next()?, 16).ok()?;
             let since = i64::from_str_radix(parts.next()?, 16).ok()?;
-            let worker = unhex(parts.next()?)?;
+            let worker = String::from_utf8(hex::decode(parts.next()?).ok()?).ok()?;
             Some(Self {
                 generation,
                 since: Some(Millis(since)),
@@ -106,17 +109,8 @@ impl fmt::Display for LeaseTerms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let since = self.since.map_or(0, |at| at.0);
         write!(f, "{:x}.{since:x}.", self.generation)?;
-        let name = cut(&self.worker, NAME_BYTES).bytes();
-        name.into_iter()
-            .try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(cut(&self.worker, NAME_BYTES)))
     }
-}
-
-fn unhex(digits: &str) -> Option<String> {
-    let pairs = digits.as_bytes().chunks(2);
-    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
-    String::from_utf8(bytes?).ok()
 }
 
 /// Makes leases and checks their proofs.
@@ -127,7 +121,11 @@ pub(super) struct LeaseKey {
 
 impl LeaseKey {
     /// The key of this store, made by the first process that needs one.
-    pub(super) async fn of(store: &dyn Backend, clock: &dyn Clock) -> Result<Self, Error> {
+    pub(super) async fn of(
+        store: &dyn Backend,
+        clock: &dyn Clock,
+        shared: bool,
+    ) -> Result<Self, Error> {
         let kept = store.note_at(KIND, KEY).await?;
         let kept = kept.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         let secret = match kept {
@@ -138,6 +136,13 @@ impl LeaseKey {
                     part.copy_from_slice(&clock.random_u64().to_le_bytes());
                 }
                 store.keep_note(KIND, KEY, secret.to_vec()).await?;
+                if shared {
+                    // Another process may make one at the same time: the last one counts.
+                    tokio::time::sleep(SETTLES).await;
+                    let kept = store.note_at(KIND, KEY).await?;
+                    let kept = kept.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+                    secret = kept.unwrap_or(secret);
+                }
                 secret
             }
         };
@@ -163,6 +168,13 @@ impl LeaseKey {
         let same = right.bytes().zip(proof.bytes());
         let is_given = proof.len() == right.len() && same.fold(0, |all, (a, b)| all | (a ^ b)) == 0;
         is_given.then(|| LeaseTerms::of(name))
+    }
+
+    /// The same, with the number that the lease was given with.
+    pub(super) fn given(&self, task: TaskId, lease: &str) -> Option<(u64, LeaseTerms)> {
+        let terms = self.terms(task, lease)?;
+        let number = lease.split('.').nth(1)?;
+        Some((u64::from_str_radix(number, 16).ok()?, terms))
     }
 
     fn proof(&self, task: TaskId, name: &str) -> String {

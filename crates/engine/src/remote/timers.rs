@@ -71,6 +71,17 @@ impl Engine {
                 if remote.declared.find(tenant, action, self.now()).is_some() {
                     return;
                 }
+                let (store, now) = (self.store(), self.now());
+                if self.shared().owned.is_shared()
+                    && (remote.shared.has_worker_for(action)
+                        || remote
+                            .declared
+                            .knows_now(&**store, tenant, action, now)
+                            .await
+                            .unwrap_or(true))
+                {
+                    return;
+                }
                 workers.unknown_action(&dispatch).await
             }
         };

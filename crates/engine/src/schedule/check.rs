@@ -125,6 +125,7 @@ impl Engine {
             return Err(ScheduleError::TooMany);
         }
         self.shared().schedules.notify_one();
+        self.ring_scheduler();
         let found = self.store().schedule(tenant.as_deref(), &id).await?;
         Ok(found.ok_or_else(|| Error::NotFound(id.into()))?)
     }

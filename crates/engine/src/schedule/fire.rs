@@ -17,6 +17,9 @@ const PAGE: usize = 64;
 /// served then.
 const MOST_CAUGHT_UP: usize = 1000;
 
+/// The lease of the process that starts what is due.
+const LEASE: &str = "schedules";
+
 /// How soon to look again when the store could not answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -35,7 +38,7 @@ pub(crate) async fn fire_always(engine: Weak<Inner>, began: Millis) {
             return;
         };
         let engine = Engine::of(inner);
-        let wait = match engine.fire_due(began).await {
+        let wait = match engine.fire_in_turn(began).await {
             Ok(Some(next)) => Some(until(next, engine.now())),
             Ok(None) => None,
             Err(_) => Some(AGAIN),
@@ -60,6 +63,22 @@ fn until(at: Millis, now: Millis) -> Duration {
 }
 
 impl Engine {
+    /// The same, where this process is the scheduler. What two schedulers would start at one
+    /// time is one run: its request id is the time's.
+    async fn fire_in_turn(&self, began: Millis) -> Result<Option<Millis>, Error> {
+        if !self.shared().owned.is_shared() {
+            return self.fire_due(began).await;
+        }
+        let next = self.store().next_schedule().await?;
+        if next.is_none_or(|next| next > self.now()) && self.shared().leaving.get().is_none() {
+            return Ok(next);
+        }
+        if self.take_lease(LEASE).await?.is_none() {
+            return Ok(None);
+        }
+        self.fire_due(began).await
+    }
+
     /// Starts everything that is due, and says when to look again.
     async fn fire_due(&self, began: Millis) -> Result<Option<Millis>, Error> {
         loop {

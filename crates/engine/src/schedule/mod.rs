@@ -4,6 +4,7 @@
 //! earliest of them, and is woken when schedules change: without any, nothing happens.
 
 mod check;
+mod cron_fields;
 mod fire;
 mod timing;
 

@@ -1,5 +1,6 @@
 //! When a schedule's times are.
 
+use super::cron_fields;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
@@ -175,6 +176,7 @@ fn parse(text: &str) -> Result<Cron, ScheduleProblem> {
     {
         return Err(wrong("it has other characters than cron knows".to_owned()));
     }
+    cron_fields::check(text).map_err(wrong)?;
     let parser = CronParser::builder()
         .seconds(Seconds::Optional)
         .year(Year::Disallowed)

@@ -4,6 +4,7 @@
 //! check over the budget is refused. Must not know whose value it checks.
 
 mod graph;
+mod parameters;
 mod pattern;
 mod resolve;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use windlass_core::value::nesting;
 
 use work::{Ordered, Work};
 
+pub use parameters::ActionSchemas;
 pub(crate) use tree::Tree;
 
 /// The largest schema, in bytes of its text.

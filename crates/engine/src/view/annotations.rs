@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::RunId;
 use windlass_core::event::{Actor, AttemptResult, Event};
-use windlass_core::run::{Change, Instance, Run};
+use windlass_core::run::{Change, Instance, Run, SWITCH_UNMATCHED};
 use windlass_core::value::Stored;
 
 use super::Times;
@@ -32,6 +32,8 @@ pub struct Annotations {
     begun: BTreeMap<Instance, Instance>,
     /// Loops that began more than once: their earlier iterations had the same paths.
     restarted: BTreeSet<Instance>,
+    /// What a node's switch said when no case matched.
+    unmatched: BTreeMap<Instance, Box<str>>,
     /// The node whose result is about to be given by hand.
     own: Option<Instance>,
     /// The number of the first instance that the event at hand makes, if it makes any.
@@ -52,6 +54,16 @@ impl Annotations {
     /// Why the last attempt of an instance that undoes a node failed.
     pub fn undo_error(&self, undoing: Instance) -> Option<&Stored> {
         self.undo_errors.get(&undoing)
+    }
+
+    /// What a node's switch said when it chose nothing.
+    pub fn unmatched(&self, node: Instance) -> Option<&str> {
+        self.unmatched.get(&node).map(|message| &**message)
+    }
+
+    /// The nodes whose switches chose nothing.
+    pub fn unmatched_nodes(&self) -> impl Iterator<Item = Instance> {
+        self.unmatched.keys().copied()
     }
 
     /// Whether an instance belongs to the present round of every loop it is in.
@@ -115,6 +127,15 @@ impl Visitor for Annotations {
                     self.by_hand.insert(node, ByHand { skipped, actor });
                 }
             }
+            Event::Warning {
+                node: Some(node),
+                code,
+                message,
+            } if &**code == SWITCH_UNMATCHED => {
+                if let Some(node) = run.resolve(node) {
+                    self.unmatched.insert(node, message.clone());
+                }
+            }
             Event::CompensationEnded(ended) => {
                 if let Some(undoing) = run.undoing_at(&ended.node, ended.attempt) {
                     match &ended.result {
@@ -144,6 +165,7 @@ impl Visitor for Annotations {
     fn freeing(&mut self, _run: &Run, node: Instance) -> Result<(), LoadError> {
         self.children.remove(&node);
         self.by_hand.remove(&node);
+        self.unmatched.remove(&node);
         if !self.restarted.contains(&node) {
             self.begun.remove(&node);
         }

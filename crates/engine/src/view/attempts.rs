@@ -143,7 +143,7 @@ fn close(undoes: bool, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// The instance that an attempt is of: the node's, or that which undoes it.
-fn instance(run: &Run, path: &str, (attempt, undoes): (u32, bool)) -> Option<Instance> {
+pub(crate) fn instance(run: &Run, path: &str, (attempt, undoes): (u32, bool)) -> Option<Instance> {
     if undoes {
         run.undoing_at(path, attempt)
     } else {

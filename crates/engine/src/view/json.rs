@@ -14,6 +14,8 @@ use windlass_core::value::Stored;
 use windlass_core::{Millis, NodeStatus, RunId};
 use windlass_store::Wait as _;
 
+use super::at_work::AtWork;
+use super::links::{Links, links};
 use super::node::write_node;
 use super::walk::inside_loop;
 use super::{
@@ -41,6 +43,8 @@ pub struct Options {
     pub at: Option<NonZeroU64>,
     /// In the answer to a request: whether an earlier one with the same id had started it.
     pub existing: Option<bool>,
+    /// The attempts that workers have, as the process that executes the run knows it.
+    pub at_work: AtWork,
 }
 
 /// Which attempts are written.
@@ -139,6 +143,7 @@ fn expected(run: &Run, nodes: &Nodes) -> u64 {
     match nodes {
         Nodes::Few if inside > FEW_INSTANCES => top,
         Nodes::Top => top,
+        Nodes::None => 0,
         Nodes::Few | Nodes::All => top + inside,
         Nodes::Only(paths) => {
             let node = |path: &str| run.resolve(path);
@@ -242,6 +247,7 @@ impl View<'_> {
         moment(out, "createdAt", Some(run.created_at()))?;
         moment(out, "startedAt", run.started_at())?;
         moment(out, "endedAt", run.ended_at())?;
+        moment(out, "updatedAt", self.overview.times.last())?;
         field(out, "parent", &queued.parent)?;
         field(out, "origin", &queued.origin)?;
         field(out, "counts", &NodeCounts::of(run))
@@ -276,8 +282,13 @@ impl View<'_> {
             id: &'a str,
             url: &'a Option<Box<str>>,
             node: &'a str,
+            attempt: Option<u32>,
         }
         let rows = self.store.resources(self.overview.run.id()).wait()?;
+        let made = match rows.is_empty() {
+            true => Links::default(),
+            false => links(self)?,
+        };
         let resources: Vec<Resource<'_>> = rows
             .iter()
             .map(|row| Resource {
@@ -286,6 +297,7 @@ impl View<'_> {
                 id: &row.id,
                 url: &row.url,
                 node: &row.node,
+                attempt: made.attempt(row),
             })
             .collect();
         field(out, "resources", &resources)

@@ -7,10 +7,12 @@
 //! are named by their paths and listed where there are few, or on request.
 
 mod annotations;
+mod at_work;
 mod attempts;
 mod counts;
 mod durations;
 mod json;
+mod links;
 mod node;
 mod pretty;
 mod progress;
@@ -29,6 +31,8 @@ use crate::replay::{Until, replay};
 
 use annotations::Gathered;
 pub use annotations::{Annotations, ByHand};
+pub use at_work::AtWork;
+pub(crate) use attempts::instance as attempt_instance;
 pub use counts::NodeCounts;
 pub use durations::{NodeDurations, NodeFigures, percentile, without_iterations};
 pub use json::{AttemptFilter, Error, Options, write};

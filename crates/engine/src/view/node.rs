@@ -6,10 +6,10 @@ use std::io::Write;
 use serde::Serialize;
 use serde::ser::{SerializeSeq as _, Serializer as _};
 use serde_json::value::RawValue;
-use windlass_core::NodeStatus;
 use windlass_core::plan::NodeKind;
 use windlass_core::run::{Failure, Instance, Loop, Run};
 use windlass_core::value::Stored;
+use windlass_core::{Millis, NodeStatus};
 
 use super::json::{Error, View, field, moment};
 use super::{NodeCounts, SeenInstance};
@@ -22,13 +22,22 @@ pub(super) fn write_node(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let (run, node) = (seen.run, seen.node);
-    let status = run.node_status(node);
+    let at_work = view.options.at_work.since(run, node);
+    let status = match at_work {
+        Some(_) => NodeStatus::Running,
+        None => run.node_status(node),
+    };
     let (plan, index) = run.place(node);
     serde_json::to_writer(&mut *out, seen.path)?;
     write!(out, ":{{\"status\":\"{status}\"")?;
     field(out, "name", &plan.name(index))?;
     field(out, "actionType", &plan.action(index))?;
     field(out, "attempts", &run.attempts(node))?;
+    out.write_all(b",\"input\":")?;
+    match seen.input {
+        Some(input) => view.stored(input, out)?,
+        None => out.write_all(b"null")?,
+    }
     out.write_all(b",\"output\":")?;
     match seen.output {
         Some(output) => view.stored(output, out)?,
@@ -44,13 +53,20 @@ pub(super) fn write_node(
     out.write_all(b",\"blockedBy\":")?;
     write_names(run, run.blocked_by(node), out)?;
     field(out, "ancestryHash", &run.ancestry(node))?;
-    moment(out, "startedAt", seen.times.started(node))?;
-    moment(out, "endedAt", seen.times.ended(node))?;
+    let (started, ended) = (seen.times.started(node).or(at_work), seen.times.ended(node));
+    moment(out, "startedAt", started)?;
+    moment(out, "endedAt", ended)?;
+    field(out, "durationMs", &took(started, ended))?;
     write_structure(seen, out)?;
     write_hands(seen, out)?;
     write_undoing(view, node, out)?;
     out.write_all(b"}")?;
     Ok(())
+}
+
+/// How long a node took that has ended, from the start of its first attempt.
+fn took(started: Option<Millis>, ended: Option<Millis>) -> Option<u64> {
+    u64::try_from(ended?.0.saturating_sub(started?.0)).ok()
 }
 
 /// How far a loop is.

@@ -1,9 +1,12 @@
 //! A run's state with the times of its nodes and the position of its last event, read as far
 //! as asked and further when the log has grown.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use windlass_core::RunId;
 use windlass_core::event::Event;
 use windlass_core::run::{Change, Instance, Run};
@@ -16,11 +19,17 @@ use crate::load::{LoadError, PAGE_BYTES};
 use crate::plans::Plans;
 use crate::replay::{EventPosition, Until, Visitor, Walk};
 
+/// How many of the last events are kept, and about how many bytes of them: readers of a long
+/// log begin at its end.
+const RECENT: usize = 512;
+const RECENT_BYTES: usize = 1024 * 1024;
+
 /// What is known of a run after the events read so far.
 pub struct Progress {
     walk: Walk,
     gathered: Gathered,
     position: u64,
+    recent: Recent,
 }
 
 impl Progress {
@@ -30,6 +39,7 @@ impl Progress {
             walk: Walk::new(run),
             gathered: Gathered::default(),
             position: 0,
+            recent: Recent::default(),
         }
     }
 
@@ -49,9 +59,13 @@ impl Progress {
     ) -> Result<(), LoadError> {
         let until = (Until::record(u64::MAX), PAGE_BYTES);
         loop {
-            let ignore: Ignore = |_| ControlFlow::Continue(());
+            let recent = &mut self.recent;
+            let keep = |event| {
+                recent.push(event);
+                ControlFlow::Continue(())
+            };
             let mut reading = Reading {
-                derive: Derive::new(store, self.position, ignore),
+                derive: Derive::new(store, self.position, keep),
                 gathered: &mut self.gathered,
                 at,
             };
@@ -80,6 +94,15 @@ impl Progress {
         self.position
     }
 
+    /// The events after a position, the last ones read; none where that is further back than
+    /// events are kept.
+    pub fn events_after(&self, position: u64) -> Option<impl Iterator<Item = &Arc<PublicEvent>>> {
+        let kept = self.recent.events.len() as u64;
+        let passed = position.checked_sub(self.position - kept)?;
+        let passed = usize::try_from(passed).unwrap_or(usize::MAX);
+        Some(self.recent.events.iter().skip(passed))
+    }
+
     pub(super) fn into_overview(self) -> Option<Overview> {
         let until = self.walk.until();
         Some(Overview {
@@ -92,16 +115,51 @@ impl Progress {
     }
 }
 
-type Ignore = fn(PublicEvent) -> ControlFlow<()>;
+/// The last events, as many as fit.
+#[derive(Default)]
+struct Recent {
+    events: VecDeque<Arc<PublicEvent>>,
+    bytes: usize,
+}
+
+impl Recent {
+    fn push(&mut self, event: PublicEvent) {
+        self.bytes += weight(&event.data);
+        self.events.push_back(Arc::new(event));
+        while self.events.len() > RECENT || self.bytes > RECENT_BYTES {
+            let Some(first) = self.events.pop_front() else {
+                break;
+            };
+            self.bytes -= weight(&first.data);
+        }
+    }
+}
+
+/// About how many bytes the data of an event takes.
+fn weight(data: &Map<String, Value>) -> usize {
+    data.iter()
+        .map(|(key, value)| key.len() + weight_of(value))
+        .sum()
+}
+
+fn weight_of(value: &Value) -> usize {
+    let inner = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight_of).sum(),
+        Value::Object(members) => weight(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    inner + size_of::<Value>()
+}
 
 /// Counts the events that people read, and gathers what the state does not keep.
-struct Reading<'a> {
-    derive: Derive<'a, Ignore>,
+struct Reading<'a, F> {
+    derive: Derive<'a, F>,
     gathered: &'a mut Gathered,
     at: Option<NonZeroU64>,
 }
 
-impl Visitor for Reading<'_> {
+impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Reading<'_, F> {
     type Error = Ended;
 
     fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), Ended> {

@@ -38,6 +38,8 @@ pub struct Times {
     others: BTreeMap<Instance, Moments>,
     /// What the present event is about: once it is applied, paths may lead there no more.
     own: Option<Instance>,
+    /// When the last event happened.
+    last: Option<Millis>,
 }
 
 impl Times {
@@ -49,6 +51,11 @@ impl Times {
     /// When a node ended; one that never ran has ended when that was decided.
     pub fn ended(&self, node: Instance) -> Option<Millis> {
         moment(self.moments(node)?.ended)
+    }
+
+    /// When something last happened to the run.
+    pub fn last(&self) -> Option<Millis> {
+        self.last
     }
 
     /// How long a node took, or has taken so far.
@@ -130,6 +137,7 @@ impl Visitor for Times {
         if self.top.is_empty() {
             self.top = vec![Moments::default(); run.plan().len()];
         }
+        self.last = self.last.max(Some(place.at));
         let started = started_by(run, event, place.at);
         self.own = started.map(|(node, _)| node);
         if let Some((node, at)) = started {

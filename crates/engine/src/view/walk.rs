@@ -31,6 +31,8 @@ pub enum Nodes {
     Top,
     /// Every one.
     All,
+    /// None of them.
+    None,
     /// These, by path. A loop brings the instances inside it, `loop[3]` those of one
     /// iteration.
     Only(BTreeSet<Box<str>>),
@@ -41,6 +43,7 @@ impl Nodes {
     pub fn includes(&self, path: &str) -> bool {
         match self {
             Self::Few | Self::All => true,
+            Self::None => false,
             Self::Top => !path.contains('/'),
             Self::Only(paths) => is_chosen(paths, path),
         }
@@ -63,6 +66,8 @@ pub struct SeenInstance<'a> {
     pub output: Option<&'a Stored>,
     /// Its error, if it failed.
     pub error: Option<&'a Stored>,
+    /// The parameters of its last attempt that ended, as they were rendered, without secrets.
+    pub input: Option<&'a Stored>,
 }
 
 /// How many instances are inside loops, however deep; those that were forgotten count.
@@ -89,6 +94,7 @@ pub fn for_each_instance<E: From<LoadError>>(
 ) -> Result<(), E> {
     let run = &overview.run;
     let chosen = match nodes {
+        Nodes::None => return Ok(()),
         Nodes::Few if inside(run) > FEW_INSTANCES => &Nodes::Top,
         other => other,
     };
@@ -111,7 +117,7 @@ pub fn for_each_instance<E: From<LoadError>>(
     }
     for node in run.instances() {
         if !walk.shown.contains(node) && overview.notes.is_present(run, node) {
-            walk.show_present(node, End::Plain)?;
+            walk.show_present(node, End::Plain, None)?;
         }
     }
     Ok(())
@@ -188,6 +194,13 @@ impl Shown {
     }
 }
 
+/// How an instance ended that will have been forgotten.
+struct HeldEnd {
+    /// True for an error.
+    value: Option<(bool, Stored)>,
+    input: Option<Stored>,
+}
+
 struct Walk<'a, F> {
     overview: &'a Overview,
     chosen: &'a Nodes,
@@ -195,8 +208,8 @@ struct Walk<'a, F> {
     gathered: Gathered,
     /// Instances of the present state that were shown.
     shown: Shown,
-    /// Results of instances that will have been forgotten; true for an error.
-    held: BTreeMap<Instance, (bool, Stored)>,
+    /// Results of instances that will have been forgotten.
+    held: BTreeMap<Instance, HeldEnd>,
     /// Results of another run that instances inside bodies will take.
     reused: BTreeMap<Box<str>, Stored>,
 }
@@ -213,13 +226,14 @@ impl<E: From<LoadError>, F: FnMut(&SeenInstance<'_>) -> Result<(), E>> Walk<'_, 
                 if let Some(node) = run.resolve(&ended.node)
                     && let Some((end, status)) = End::of(ended)
                 {
+                    let end = (end, ended.parameters.as_ref());
                     self.ended(node, ended.attempt, end, status)?;
                 }
             }
             Event::SetByHand(set) => {
                 if let Some(node) = run.resolve(&set.node) {
                     let (end, status) = (End::Output(&set.output), NodeStatus::Succeeded);
-                    self.ended(node, set.attempt, end, status)?;
+                    self.ended(node, set.attempt, (end, None), status)?;
                 }
             }
             _ => {}
@@ -232,28 +246,35 @@ impl<E: From<LoadError>, F: FnMut(&SeenInstance<'_>) -> Result<(), E>> Walk<'_, 
         &mut self,
         node: Instance,
         attempt: u32,
-        end: End<'_>,
+        (end, input): (End<'_>, Option<&Stored>),
         status: NodeStatus,
     ) -> Result<(), E> {
         let present = &self.overview.run;
         let Some(now) = present.find_status(node) else {
-            match end {
-                End::Output(value) => self.held.insert(node, (false, value.clone())),
-                End::Error(value) => self.held.insert(node, (true, value.clone())),
-                End::Plain => self.held.remove(&node),
+            let value = match end {
+                End::Output(value) => Some((false, value.clone())),
+                End::Error(value) => Some((true, value.clone())),
+                End::Plain => None,
             };
+            let input = input.cloned();
+            self.held.insert(node, HeldEnd { value, input });
             return Ok(());
         };
         // A loop that a reattempt inside it re-opens ends again with the same attempt.
         let fits = !present.is_structural(node) || end.is(present.value(node));
         let is_last = now == status && present.attempt(node) == attempt && fits;
         if is_last && self.overview.notes.is_present(present, node) && self.shown.insert(node) {
-            return self.show_present(node, end);
+            return self.show_present(node, end, input);
         }
         Ok(())
     }
 
-    fn show_present(&mut self, node: Instance, end: End<'_>) -> Result<(), E> {
+    fn show_present(
+        &mut self,
+        node: Instance,
+        end: End<'_>,
+        input: Option<&Stored>,
+    ) -> Result<(), E> {
         let overview = self.overview;
         let path = overview.run.path(node);
         if !self.includes(&path) {
@@ -267,6 +288,7 @@ impl<E: From<LoadError>, F: FnMut(&SeenInstance<'_>) -> Result<(), E>> Walk<'_, 
             notes: &overview.notes,
             output: end.output(),
             error: end.error(),
+            input,
         })
     }
 
@@ -279,11 +301,12 @@ impl<E: From<LoadError>, F: FnMut(&SeenInstance<'_>) -> Result<(), E>> Walk<'_, 
         if !self.overview.notes.is_present(run, node) || !self.includes(&path) {
             return Ok(());
         }
-        let end = match &held {
+        let end = match held.as_ref().and_then(|held| held.value.as_ref()) {
             Some((false, output)) => End::Output(output),
             Some((true, error)) => End::Error(error),
             None => End::Plain,
         };
+        let input = held.as_ref().and_then(|held| held.input.as_ref());
         (self.visit)(&SeenInstance {
             path: &path,
             run,
@@ -292,6 +315,7 @@ impl<E: From<LoadError>, F: FnMut(&SeenInstance<'_>) -> Result<(), E>> Walk<'_, 
             notes: &self.gathered.notes,
             output: end.output(),
             error: end.error(),
+            input,
         })
     }
 
@@ -306,7 +330,7 @@ impl<E: From<LoadError>, F: FnMut(&SeenInstance<'_>) -> Result<(), E>> Walk<'_, 
                 && run.is_reused(node)
                 && let Some(output) = self.reused.remove(&run.path(node))
             {
-                self.ended(node, attempt, End::Output(&output), status)?;
+                self.ended(node, attempt, (End::Output(&output), None), status)?;
             }
         }
         Ok(())

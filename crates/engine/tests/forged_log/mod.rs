@@ -57,6 +57,7 @@ pub(crate) async fn forge(
             uses: Vec::new(),
             consumed: Vec::new(),
             releases: Vec::new(),
+            slots: Vec::new(),
         };
         let answers = forged.append(vec![append]).await;
         head = answers

@@ -1,6 +1,5 @@
 //! An engine that serves on a store in memory, and an action whose runs can be watched and
 //! held back.
-#![allow(dead_code)]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -105,6 +105,11 @@ impl Checker<'_> {
             Kind::Call(call) if call.function.is_some() => {}
             _ => self.node(&mut access.base),
         }
+        if let (Kind::Input(slot), Some(link)) = (&access.base.kind, access.links.first())
+            && let Some(key) = constant_key(link).or_else(|| constant_index(link))
+        {
+            self.references.note_field(*slot, key, link.start, link.end);
+        }
         self.links(access);
         if access.links.is_empty() {
             let base = std::mem::replace(&mut access.base.kind, Kind::Undefined);
@@ -321,6 +326,17 @@ impl Checker<'_> {
 fn constant_key(link: &Link) -> Option<&str> {
     match &link.kind {
         LinkKind::Field(Literal::Plain(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// The key of `['key']`.
+fn constant_index(link: &Link) -> Option<&str> {
+    match &link.kind {
+        LinkKind::Index(Node {
+            kind: Kind::String(Literal::Plain(name)),
+            ..
+        }) => Some(name),
         _ => None,
     }
 }

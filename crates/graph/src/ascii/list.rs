@@ -73,7 +73,7 @@ mod tests {
     fn a_switch() {
         let options = RenderOptions {
             width: 24,
-            color: false,
+            ..RenderOptions::default()
         };
         assert_eq!(
             render(&samples::switch(), &options),

@@ -169,7 +169,7 @@ fn every_width_is_kept() {
         for width in [1, 10, 24, 40, 80, 120] {
             let options = RenderOptions {
                 width,
-                color: false,
+                ..RenderOptions::default()
             };
             let text = render(&graph, &options).expect("a picture");
             // The legend is the only line that does not bend.
@@ -216,7 +216,7 @@ fn an_empty_graph_is_empty() {
 fn lines_lead_where_the_edges_do() {
     let options = RenderOptions {
         width: 200,
-        color: false,
+        ..RenderOptions::default()
     };
     let mut pictures = 0;
     let named = [

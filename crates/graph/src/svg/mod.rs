@@ -29,8 +29,8 @@ const MAX_LABEL: usize = 28;
 const MAX_TITLE: usize = 36;
 
 pub(super) fn render(graph: &Graph) -> Result<String, TooLarge> {
-    let mut panels = Vec::new();
-    collect(graph, &mut panels)?;
+    let (mut panels, mut links) = (Vec::new(), Vec::new());
+    collect(graph, &mut panels, &mut links)?;
     let pictures: Vec<Picture<'_>> = panels.iter().map(Panel::picture).collect();
     let width = pictures.iter().map(|picture| picture.width).max();
     let width = width.unwrap_or(2 * MARGIN);
@@ -49,12 +49,16 @@ pub(super) fn render(graph: &Graph) -> Result<String, TooLarge> {
         out,
         "<rect class=\"page\" width=\"{width}\" height=\"{height}\" rx=\"12\"/>"
     );
+    draw_links(&pictures, &links, &mut out);
     let mut top = 0;
     for (index, picture) in pictures.iter().enumerate() {
         if index == 0 {
             picture.draw(&mut out);
         } else {
-            let _ = writeln!(out, "<g transform=\"translate(0 {top})\">");
+            let _ = writeln!(
+                out,
+                "<g id=\"windlass-body-{index}\" transform=\"translate(0 {top})\">"
+            );
             picture.draw_frame(&mut out);
             picture.draw(&mut out);
             out += "</g>\n";
@@ -65,13 +69,60 @@ pub(super) fn render(graph: &Graph) -> Result<String, TooLarge> {
     Ok(out)
 }
 
+/// Leads from a loop's node to the panel of its body.
+struct BodyLink {
+    panel: usize,
+    node: usize,
+    body: usize,
+}
+
 /// The graph, and every body in it as a panel of its own beneath.
-fn collect<'a>(graph: &'a Graph, panels: &mut Vec<Panel<'a>>) -> Result<(), TooLarge> {
+fn collect<'a>(
+    graph: &'a Graph,
+    panels: &mut Vec<Panel<'a>>,
+    links: &mut Vec<BodyLink>,
+) -> Result<(), TooLarge> {
+    let panel = panels.len();
     panels.push(Panel::new(graph)?);
-    for body in graph.nodes.iter().filter_map(|node| node.body.as_deref()) {
-        collect(body, panels)?;
+    for node in &graph.nodes {
+        let Some(body) = node.body.as_deref() else {
+            continue;
+        };
+        let drawn = panels[panel].graph.nodes.iter();
+        let place = drawn.clone().position(|it| it.id == node.id);
+        links.extend(place.map(|place| BodyLink {
+            panel,
+            node: place,
+            body: panels.len(),
+        }));
+        collect(body, panels, links)?;
     }
     Ok(())
+}
+
+/// Lines from loops to their bodies, along the left edge and under everything else.
+fn draw_links(pictures: &[Picture<'_>], links: &[BodyLink], out: &mut String) {
+    let tops: Vec<i64> = pictures
+        .iter()
+        .scan(0, |top, picture| {
+            let here = *top;
+            *top += picture.height;
+            Some(here)
+        })
+        .collect();
+    for (number, link) in links.iter().enumerate() {
+        let picture = &pictures[link.panel];
+        let slot = &picture.layout.slots[link.node];
+        let x = picture.left() + slot.center - picture.boxes[link.node].width / 2;
+        let y = tops[link.panel] + picture.tops[slot.layer] + NODE_HEIGHT / 2;
+        let gutter = 3 + 3 * (number as i64 % 3);
+        let _ = writeln!(
+            out,
+            "<path class=\"link\" fill=\"none\" d=\"M{x} {y}H{gutter}V{}H{}\"/>",
+            tops[link.body] + MARGIN + 6,
+            MARGIN / 2
+        );
+    }
 }
 
 /// One graph with its layout.
@@ -187,7 +238,7 @@ impl<'a> Picture<'a> {
         let bottom = tops.last().map_or(top, |last| last + NODE_HEIGHT);
         let has_legend = graph.edges.iter().any(|edge| edge.when != When::Success);
         let legend = if has_legend { LEGEND_HEIGHT } else { 0 };
-        let least = text_width(&clean(&graph.title), 16.0) as i64;
+        let least = heading_width(&clean(&graph.title)).ceil() as i64;
         let legend_width = if has_legend { 330 } else { 0 };
         let title_width = least.clamp(legend_width, 600.max(layout.width).max(legend_width));
         Self {
@@ -214,8 +265,7 @@ impl<'a> Picture<'a> {
     }
 
     fn draw(&self, out: &mut String) {
-        let columns = (self.width - 2 * MARGIN) as usize / 8;
-        let heading = escape(&truncate(&clean(&self.graph.title), columns));
+        let heading = escape(&fitting(&self.graph.title, self.width - 2 * MARGIN));
         let _ = writeln!(
             out,
             "<text class=\"heading\" x=\"{MARGIN}\" y=\"{}\">{heading}</text>",
@@ -456,6 +506,23 @@ impl<'a> Picture<'a> {
     }
 }
 
+/// The width of a heading: its letters are bold.
+fn heading_width(text: &str) -> f64 {
+    text_width(text, 16.0) * 1.06
+}
+
+/// As much of a heading as has room in its box.
+fn fitting(title: &str, room: i64) -> String {
+    let title = clean(title);
+    let mut columns = title.chars().count();
+    let mut shown = title.clone();
+    while columns > 1 && heading_width(&shown) > room as f64 {
+        columns -= 1;
+        shown = truncate(&title, columns);
+    }
+    shown
+}
+
 fn class(status: NodeStatus) -> String {
     status.as_str().to_lowercase()
 }
@@ -565,6 +632,27 @@ mod tests {
         assert_eq!(svg.matches("class=\"body\"").count(), 2);
         assert_eq!(svg.matches("<g class=\"node").count(), 6);
         assert!(svg.contains(">each: forEach, 2 nodes</text>"), "{svg}");
+        // Each body is joined to its loop.
+        assert_eq!(svg.matches("class=\"link\"").count(), 2);
+        assert!(svg.contains("id=\"windlass-body-2\""), "{svg}");
+    }
+
+    #[test]
+    fn a_heading_stays_in_its_box() {
+        let mut graph = samples::fan(2);
+        graph.title = "W".repeat(300);
+        let svg = render(&graph).expect("a picture");
+        let heading = svg.split("class=\"heading\"").nth(1).expect("a heading");
+        let heading = heading.split(['<', '>']).nth(1).expect("a text");
+        let width = svg.split("width=\"").nth(1).expect("a width");
+        let width: f64 = width
+            .split('"')
+            .next()
+            .expect("a number")
+            .parse()
+            .expect("a number");
+        assert!(heading.ends_with('…'), "{heading}");
+        assert!(heading_width(heading) + 2.0 * MARGIN as f64 <= width);
     }
 
     #[test]

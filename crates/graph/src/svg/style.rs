@@ -6,6 +6,7 @@ pub(super) const STYLE: &str = "\
 text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif; }
 .page { fill: #ffffff; }
 .body { fill: none; stroke: #8c959f; stroke-dasharray: 6 4; }
+.link { stroke: #8c959f; stroke-dasharray: 2 3; }
 .heading { font-size: 16px; font-weight: 600; fill: #1f2328; }
 .legend { font-size: 11.5px; fill: #59636e; }
 .name { font-size: 14px; font-weight: 600; text-anchor: middle; fill: #1f2328; }
@@ -38,6 +39,7 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Ari
 @media (prefers-color-scheme: dark) {
 .page { fill: #0d1117; }
 .body { stroke: #6e7681; }
+.link { stroke: #6e7681; }
 .heading, .name { fill: #f0f6fc; }
 .legend, .detail { fill: #9198a1; }
 .label { fill: #c9d1d9; stroke: #0d1117; }

@@ -1,6 +1,9 @@
 //! Many runs behind one synchronous face: `handle` takes inputs, `poll_append` and
 //! `poll_effect` yield what to do, `next_deadline` says when to call again.
 
+mod labels;
+mod late;
+mod lines;
 mod ready;
 mod release;
 mod running;
@@ -18,11 +21,17 @@ use windlass_core::run::{
 };
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
-use windlass_store::{Append, AppendError, Appended, Claim, Head, WriterId};
+use windlass_store::{
+    Append, AppendError, Appended, Claim, GivenSlots, Head, PoolKey, SlotRequest, WriterId,
+};
 
 use crate::deadline::{Deadline, Deadlines};
 use crate::evaluation::{Evaluated, Evaluation};
+use lines::Lines;
 use slot::Slot;
+
+pub use labels::Labels;
+pub use release::may_answer;
 
 /// How a shard behaves.
 #[derive(Clone, Debug)]
@@ -45,6 +54,9 @@ pub struct Options {
     /// The actions that this process calls itself; `None` means all. Other actions go to
     /// workers elsewhere, which have labels of their own.
     pub local_actions: Option<Arc<BTreeSet<Box<str>>>>,
+    /// Whether attempts that require labels which this process lacks go to workers elsewhere.
+    /// Otherwise they stay open for a process that has the labels.
+    pub queues_unlabelled: bool,
     /// The name of this process in attempts.
     pub worker: Arc<str>,
     /// How large what runs make may be.
@@ -68,40 +80,6 @@ impl Options {
     }
 }
 
-/// The labels that workers have, for nodes that require some.
-#[derive(Clone, Debug)]
-pub enum Labels {
-    /// Every label, for a rehearsal.
-    All,
-    /// These and no other.
-    Only(Arc<[Box<str>]>),
-}
-
-impl Default for Labels {
-    fn default() -> Self {
-        Self::Only(Arc::default())
-    }
-}
-
-impl Labels {
-    /// The first of these labels that the workers lack.
-    pub fn lacking<'a>(&self, required: &'a [Box<str>]) -> Option<&'a str> {
-        match self {
-            Self::All => None,
-            Self::Only(labels) => required
-                .iter()
-                .find(|label| !labels.contains(label))
-                .map(|label| &**label),
-        }
-    }
-}
-
-impl<L: Into<Box<str>>> FromIterator<L> for Labels {
-    fn from_iter<I: IntoIterator<Item = L>>(labels: I) -> Self {
-        Self::Only(labels.into_iter().map(Into::into).collect())
-    }
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -113,6 +91,7 @@ impl Default for Options {
             checkpoint_bytes: 1024 * 1024,
             labels: Labels::default(),
             local_actions: None,
+            queues_unlabelled: false,
             worker: "local".into(),
             limits: ValueLimits::DEFAULT,
             inline_steps: INLINE_STEPS,
@@ -205,6 +184,17 @@ pub enum ShardInput {
     },
     /// The result of an [`Effect::Evaluate`].
     Evaluated(Box<Evaluated>),
+    /// The store's answer to an attempt of an [`Effect::TakeSlots`].
+    SlotsAnswered {
+        /// The run whose node asked.
+        run: RunId,
+        /// The node instance that the attempt belongs to.
+        node: Instance,
+        /// The attempt's number.
+        attempt: u32,
+        /// Whether it holds its slots now; otherwise it waits in line.
+        granted: bool,
+    },
     /// A request, which is answered, to a run that this shard has in memory: a command, a newer
     /// version to follow, or the end of its parent's time.
     Command {
@@ -308,6 +298,8 @@ pub struct FailedAttempt {
     pub failure: Failure,
     /// Whether another attempt follows.
     pub again: bool,
+    /// How many of the changes that are reported with it come before it in the log.
+    pub changes_before: usize,
 }
 
 /// An attempt that a worker of another process takes.
@@ -323,16 +315,26 @@ pub struct HandOut<'a> {
     pub worker: &'a str,
     /// Whether it works on the attempt already, and only its lease was lost.
     pub resumes: bool,
+    /// Whether it is only asked if a worker may take the attempt.
+    pub asks: bool,
     /// When the first worker got the attempt, if that is known.
     pub since: Option<Millis>,
 }
 
 /// What the shard asks its driver to do. What a record decided comes only once the record is
-/// durable; loads, refused answers and the loss of a run need no record of their own.
+/// durable, and so does the refusal of a command that came after it; loads and the loss of a run
+/// need no record of their own.
 #[derive(Debug)]
 pub enum Effect {
     /// Hand an attempt to a worker.
     Dispatch(Arc<Dispatch>),
+    /// Ask for slots of pools and answer with [`ShardInput::SlotsAnswered`], one for each. This
+    /// and [`Effect::GiveSlots`] are carried out in the order in which they come.
+    TakeSlots(Vec<SlotRequest>),
+    /// Free slots, and places in line, of attempts that need them no more.
+    GiveSlots(Vec<GivenSlots>),
+    /// A durable record has freed slots of a pool: the first of its line may go.
+    SlotsFreed(PoolKey),
     /// Act on a child run.
     Child {
         /// The parent.
@@ -415,6 +417,8 @@ pub enum Effect {
     },
     /// A command was carried out, or refused.
     Answer {
+        /// The run that the command is for.
+        run: RunId,
         /// The id that the command came with.
         id: CommandId,
         /// Whether it was carried out.
@@ -510,6 +514,8 @@ pub struct Shard {
     /// shorter log.
     quarantined: BTreeMap<RunId, Head>,
     effects: VecDeque<Effect>,
+    /// Attempts that wait for slots of pools.
+    lines: Lines,
     deadlines: Deadlines,
     next_append: u64,
     next_evaluation: u64,
@@ -520,6 +526,7 @@ pub struct Shard {
 pub(crate) struct Context<'a> {
     pub(crate) options: &'a Options,
     pub(crate) effects: &'a mut VecDeque<Effect>,
+    pub(crate) lines: &'a mut Lines,
     pub(crate) deadlines: &'a mut Deadlines,
     pub(crate) random: &'a mut u64,
     pub(crate) next_evaluation: &'a mut u64,
@@ -548,6 +555,7 @@ impl Shard {
             broken: BTreeSet::new(),
             quarantined: BTreeMap::new(),
             effects: VecDeque::new(),
+            lines: Lines::default(),
             deadlines: Deadlines::default(),
             next_append: 0,
             next_evaluation: 0,
@@ -592,6 +600,9 @@ impl Shard {
 
     /// Takes an input.
     pub fn handle(&mut self, input: ShardInput, now: Millis) {
+        let Some(asked) = self.answered(&input) else {
+            return;
+        };
         let run = match &input {
             ShardInput::Start(start) => start.run,
             ShardInput::Acquire { run, .. } => run.id(),
@@ -602,12 +613,14 @@ impl Shard {
             | ShardInput::HeadRead { run, .. }
             | ShardInput::Loaded { run, .. }
             | ShardInput::LoadFailed { run, .. }
+            | ShardInput::SlotsAnswered { run, .. }
             | ShardInput::Command { run, .. } => *run,
             ShardInput::Evaluated(evaluated) => evaluated.run(),
         };
         let mut context = Context {
             options: &self.options,
             effects: &mut self.effects,
+            lines: &mut self.lines,
             deadlines: &mut self.deadlines,
             random: &mut self.random,
             next_evaluation: &mut self.next_evaluation,
@@ -664,7 +677,9 @@ impl Shard {
             other => match self.slots.get_mut(&run) {
                 Some(slot) => slot.handle(other, &mut context),
                 None => {
-                    refuse(other, &mut context);
+                    // One that was dropped is another process's, or is acquired again.
+                    let was_dropped = self.broken.contains(&run);
+                    late::refuse(other, was_dropped, asked, &mut context);
                     return;
                 }
             },
@@ -673,9 +688,7 @@ impl Shard {
             self.dirty.insert(run);
             return;
         }
-        if self.slots.remove(&run).is_some_and(|slot| slot.is_broken()) {
-            self.broken.insert(run);
-        }
+        self.remove(run);
         if let Some(&Effect::Quarantined {
             run, acknowledged, ..
         }) = self.effects.back()
@@ -684,13 +697,24 @@ impl Shard {
         }
     }
 
+    /// Drops a run that another process executes, or none.
+    fn remove(&mut self, run: RunId) {
+        if let Some(slot) = self.slots.remove(&run) {
+            if slot.is_broken() {
+                self.broken.insert(run);
+            }
+            self.leave_lines(run, &slot);
+        }
+    }
+
     /// A worker of another process is about to take an attempt that was dispatched. `false` if
     /// it must not: the attempt has ended, is to stop, or the run is paused; then it is
-    /// dispatched again when the run goes on.
+    /// dispatched again when the run is executed again.
     pub fn hand_out(&mut self, taken: &HandOut<'_>, now: Millis) -> bool {
         let mut context = Context {
             options: &self.options,
             effects: &mut self.effects,
+            lines: &mut self.lines,
             deadlines: &mut self.deadlines,
             random: &mut self.random,
             next_evaluation: &mut self.next_evaluation,
@@ -709,6 +733,7 @@ impl Shard {
             let mut context = Context {
                 options: &self.options,
                 effects: &mut self.effects,
+                lines: &mut self.lines,
                 deadlines: &mut self.deadlines,
                 random: &mut self.random,
                 next_evaluation: &mut self.next_evaluation,
@@ -716,7 +741,7 @@ impl Shard {
             };
             slot.handle_deadline(deadline, &mut context);
             if slot.is_closed() {
-                self.slots.remove(&run);
+                self.remove(run);
             } else {
                 self.dirty.insert(run);
             }
@@ -755,20 +780,5 @@ impl Shard {
                 }
                 (Some(_), _) => false,
             })
-    }
-}
-
-/// The run is not here: a command is refused, a parent that sleeps for a child is woken, and
-/// any other input is late and dropped.
-fn refuse(input: ShardInput, context: &mut Context<'_>) {
-    match input {
-        ShardInput::Command { id, .. } => context.effects.push_back(Effect::Answer {
-            id,
-            result: Err(Refusal::RunEnded),
-        }),
-        ShardInput::ChildEnded { run, .. } | ShardInput::ChildFailed { run, .. } => {
-            context.effects.push_back(Effect::WakeParent { run });
-        }
-        _ => {}
     }
 }

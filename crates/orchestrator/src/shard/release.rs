@@ -2,6 +2,7 @@
 //! effect is about, and runs that are dropped because another process executes them.
 
 use windlass_core::RunId;
+use windlass_core::run::Refusal;
 use windlass_store::Append;
 
 use super::{Effect, Shard};
@@ -25,23 +26,41 @@ impl Shard {
     /// after it has recovered the run.
     pub fn release(&mut self, run: RunId) -> bool {
         self.dirty.remove(&run);
-        let held = self.slots.remove(&run).is_some();
-        if held {
-            self.broken.insert(run);
-        }
-        held
+        let Some(slot) = self.slots.remove(&run) else {
+            return false;
+        };
+        self.broken.insert(run);
+        self.leave_lines(run, &slot);
+        true
     }
 }
 
+/// Whether a process may tell the caller of a command what its run answered. A success rests on a
+/// durable record. A refusal holds only under the lease: the next owner may have carried out the
+/// same request since, so the caller is referred to it.
+pub fn may_answer(result: &Result<(), Refusal>, may_work: bool) -> bool {
+    result.is_ok() || may_work
+}
+
 impl Effect {
-    /// The run that it is about; none for an answer, which only names a command.
+    /// Whether it acts for its run outside the shard: it waits while the process may not work on
+    /// the run, and behind such an effect of the same run that waits.
+    pub fn acts(&self) -> bool {
+        matches!(
+            self,
+            Self::Dispatch(_) | Self::Child { .. } | Self::Stop { .. }
+        )
+    }
+
+    /// The run that it is about; none for slots, which several runs may ask for.
     pub fn run(&self) -> Option<RunId> {
         match self {
             Self::Dispatch(dispatch) => Some(dispatch.run),
             Self::Evaluate(evaluation) => Some(evaluation.run()),
             Self::Began { about, .. } => Some(about.run),
-            Self::Answer { .. } => None,
-            Self::Child { run, .. }
+            Self::TakeSlots(_) | Self::GiveSlots(_) | Self::SlotsFreed(_) => None,
+            Self::Answer { run, .. }
+            | Self::Child { run, .. }
             | Self::Checkpoint { run, .. }
             | Self::Asleep { run, .. }
             | Self::WakeParent { run }

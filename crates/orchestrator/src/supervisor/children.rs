@@ -8,8 +8,9 @@
 //! start       row read ─┬ ended ──────────────────────────────▶ report
 //!                       ├ asleep ─────────────────────────────▶ done
 //!                       ├ there ──────────────────────────────▶ recover
-//!                       └ none ─▶ start ─┬ failed ────────────▶ fail
-//!                                        └ started ─▶ paused? ▶ command or done
+//!                       └ none ─▶ start ─┬ started ─▶ paused? ▶ command or done
+//!                                        ├ store failed ──────▶ row read, none: fail
+//!                                        └ failed ────────────▶ fail
 //! compensate  load ─┬ being undone ───────────────────────────▶ recover
 //!                   ├ undone, or nothing to undo ─────────────▶ report
 //!                   └ else command ─┬ refused ────────────────▶ report
@@ -59,7 +60,7 @@ pub enum ParentCommand {
     TimeOut,
     /// To start nothing more.
     Pause,
-    /// To go on.
+    /// To continue.
     Resume,
     /// To undo what it did.
     Compensate,
@@ -125,6 +126,8 @@ pub struct ChildJob {
     work: ChildWork,
     /// The parent's node, which is notified if the child refuses to be undone.
     undoing: Option<ChildPlace>,
+    /// Why the child was not started here, if that does not say whether it was started.
+    failed: Option<Box<Failure>>,
 }
 
 impl ChildJob {
@@ -133,6 +136,7 @@ impl ChildJob {
         Self {
             work,
             undoing: None,
+            failed: None,
         }
     }
 
@@ -147,6 +151,7 @@ impl ChildJob {
     /// The first step.
     pub fn begin(&mut self) -> ChildStep {
         self.undoing = None;
+        self.failed = None;
         match &self.work {
             ChildWork::Ended(parent) => ChildStep::FindPlace(*parent),
             ChildWork::Command(_, command) => match command {
@@ -160,8 +165,9 @@ impl ChildJob {
         }
     }
 
-    /// A child that is to be started may already have been started before a crash.
-    pub fn row_read(&self, row: Option<&RunRow>) -> ChildStep {
+    /// A child that is to be started may already have been started before a crash, or by the
+    /// process that had its parent before, whose record became durable late.
+    pub fn row_read(&mut self, row: Option<&RunRow>) -> ChildStep {
         let ChildWork::Command(place, ChildCommand::Start(start)) = &self.work else {
             return ChildStep::Done;
         };
@@ -169,14 +175,22 @@ impl ChildJob {
             Some(row) if row.status.is_final() => ChildStep::Report(*place),
             Some(row) if row.asleep => ChildStep::Done,
             Some(_) => ChildStep::Recover,
-            None => ChildStep::Start(*place, start.clone()),
+            None => match self.failed.take() {
+                Some(failure) => ChildStep::Fail(*place, failure),
+                None => ChildStep::Start(*place, start.clone()),
+            },
         }
     }
 
-    /// A child's first record is durable, or it could not be started.
-    pub fn started(&self, result: Result<(), Failure>) -> ChildStep {
+    /// A child's first record is durable, or it could not be started. A store that failed, or
+    /// refused the record, may have the child all the same.
+    pub fn started(&mut self, result: Result<(), Failure>) -> ChildStep {
         match (&self.work, result) {
             (ChildWork::Command(place, _), Ok(())) => ChildStep::IsPaused(place.run),
+            (ChildWork::Command(..), Err(failure)) if failure.retriable => {
+                self.failed = Some(Box::new(failure));
+                ChildStep::ReadRow
+            }
             (ChildWork::Command(place, _), Err(failure)) => {
                 ChildStep::Fail(*place, Box::new(failure))
             }
@@ -275,7 +289,12 @@ fn vars_of(run: &Run, values: &impl ChildValues) -> BTreeMap<Box<str>, Payload> 
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::Digest;
+    use windlass_core::definition::Isolation;
+    use windlass_core::value::ValueRef;
+
     use super::*;
+    use crate::supervisor::gates::tests::row;
 
     const PARENT: RunId = RunId::from_bytes([1; 16]);
 
@@ -305,6 +324,47 @@ mod tests {
             ChildStep::Report(_)
         ));
         assert!(matches!(answered(ChildAnswer::Accepted), ChildStep::Done));
+    }
+
+    fn start() -> ChildCommand {
+        ChildCommand::Start(Box::new(ChildStart {
+            workflow: "child".into(),
+            version: None,
+            input: ValueRef {
+                digest: Digest::of(b"null"),
+                size: 4,
+                record: 1,
+            },
+            isolation: Isolation::Isolated,
+            vars: Vec::new(),
+            path: "n".into(),
+            depth: 1,
+            tenant: None,
+            correlation_id: "c".into(),
+            priority: 5,
+            traceparent: None,
+        }))
+    }
+
+    #[test]
+    fn a_child_that_another_process_started_is_recovered() {
+        let mut job = job(start());
+        let row = row(RunStatus::Running, false);
+        assert!(matches!(job.begin(), ChildStep::ReadRow));
+        assert!(matches!(job.row_read(None), ChildStep::Start(..)));
+        let refused = || {
+            Err(Failure {
+                retriable: true,
+                ..Failure::permanent("STORE_UNAVAILABLE", "the record was refused")
+            })
+        };
+        assert!(matches!(job.started(refused()), ChildStep::ReadRow));
+        assert!(matches!(job.row_read(Some(&row)), ChildStep::Recover));
+        // Where no process started it, the parent hears why.
+        assert!(matches!(job.started(refused()), ChildStep::ReadRow));
+        assert!(matches!(job.row_read(None), ChildStep::Fail(..)));
+        let unknown = Err(Failure::permanent("WORKFLOW_NOT_FOUND", "none"));
+        assert!(matches!(job.started(unknown), ChildStep::Fail(..)));
     }
 
     #[test]

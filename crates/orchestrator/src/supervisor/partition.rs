@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use windlass_core::RunId;
-use windlass_store::{LiveSession, Partition, SessionId};
+use windlass_store::{LiveSession, Partition, Role, SessionId};
 
 /// The partition of a run: its parent's, so that a family has one owner; else the last byte of
 /// its id modulo their number. It is decided with the run's first record and stays.
@@ -24,12 +24,14 @@ pub struct Spread {
     pub give: Vec<Partition>,
 }
 
-/// Compares what a session holds with its even share. Sessions that hold the most may keep one
-/// more than the others: nothing moves between sessions that differ by one.
+/// Compares what a session holds with its even share among the orchestrators. Sessions that hold
+/// the most may keep one more than the others: nothing moves between sessions that differ by
+/// one.
 pub fn spread(mine: SessionId, live: &[LiveSession], partitions: u32) -> Spread {
-    let count = live.len().max(1);
+    let owns = |it: &&LiveSession| it.process.roles.has(Role::Orchestrator);
+    let mut by_size: Vec<&LiveSession> = live.iter().filter(owns).collect();
+    let count = by_size.len().max(1);
     let (each, more) = (partitions as usize / count, partitions as usize % count);
-    let mut by_size: Vec<&LiveSession> = live.iter().collect();
     by_size.sort_by_key(|it| (std::cmp::Reverse(it.partitions.len()), it.session));
     let mut shares: Vec<(&LiveSession, usize)> = by_size
         .into_iter()
@@ -54,15 +56,30 @@ pub fn spread(mine: SessionId, live: &[LiveSession], partitions: u32) -> Spread 
 
 #[cfg(test)]
 mod tests {
+    use windlass_store::ProcessInfo;
+
     use super::*;
 
     fn live(held: &[&[u32]]) -> Vec<LiveSession> {
         let sessions = held.iter().enumerate().map(|(index, held)| LiveSession {
             session: SessionId(index as u64 + 1),
-            name: "p".into(),
+            process: ProcessInfo::named("p"),
             partitions: held.iter().copied().map(Partition).collect(),
+            began_ms: 0,
+            expires_ms: 1,
         });
         sessions.collect()
+    }
+
+    #[test]
+    fn a_process_that_is_no_orchestrator_gets_nothing_and_counts_for_nothing() {
+        let all: Vec<u32> = (0..16).collect();
+        let mut sessions = live(&[&all, &[], &[]]);
+        sessions[1].process.roles = [Role::Api, Role::Worker].into_iter().collect();
+        sessions[2].process.roles = [Role::Scheduler].into_iter().collect();
+        assert_eq!(settle(sessions.clone(), 16), (vec![16, 0, 0], 0));
+        sessions[2].process.roles = [Role::Orchestrator].into_iter().collect();
+        assert_eq!(settle(sessions, 16).0, [8, 0, 8]);
     }
 
     /// Lets every session of a list act on it until nothing moves; returns the number of

@@ -8,7 +8,7 @@ use windlass_core::run::{Refusal, Run};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{CommandAnswer, CommandError, Engine, LoadedRun};
 
-use super::{CommandRequest, RunCommand};
+use super::{CommandRequest, RunCommand, refuse_orphan, refused};
 use crate::failure::{Failure, FailureKind};
 use crate::overrides::nearest;
 use crate::source::prepare_text;
@@ -38,6 +38,13 @@ pub async fn execute(
         request.actor.by = actor(None).by;
     }
     let command = request.command.clone();
+    let (store, plans) = (Arc::clone(engine.store()), engine.plans().clone());
+    let asked = command.clone();
+    let looking =
+        tokio::task::spawn_blocking(move || refuse_orphan((&*store, &plans), &asked, run));
+    looking
+        .await
+        .map_err(|error| Failure::new(FailureKind::LoadFailed, error))??;
     match &command {
         // A resume continues an unfinished run, paused or not. With a key that is recorded.
         RunCommand::Resume if request.actor.request.is_none() => {
@@ -61,13 +68,13 @@ pub async fn execute(
     match done {
         Err(CommandError::UnknownNode(node)) => {
             let loaded = load(engine, run).await?;
-            Err(unknown_node(&loaded.run, &node))
+            Err(unknown_node(&loaded.run, &command, &node))
         }
         Err(CommandError::Refused {
             refusal: Refusal::RunEnded,
             ..
         }) if command == RunCommand::Resume => Err(ended(run, status(engine, run).await?)),
-        other => Ok(other?),
+        other => other.map_err(|error| refused(&command, error)),
     }
 }
 
@@ -85,16 +92,17 @@ async fn importable(engine: &Engine, body: Arc<str>) -> Result<Arc<str>, Failure
 }
 
 /// The run has no such node; perhaps another was meant, or it was in an iteration that is over.
-pub fn unknown_node(run: &Run, node: &str) -> Failure {
+pub fn unknown_node(run: &Run, command: &RunCommand, node: &str) -> Failure {
     if let Some(closed) = run.closed_loop(node) {
         let refusal = Refusal::InTheWay(vec![closed]);
         let hint = "its iteration is closed; `windlass fork` runs nodes of it again";
-        return Failure::from(CommandError::refused(run, refusal)).hint(hint);
+        return refused(command, CommandError::refused(run, refusal)).hint(hint);
     }
     let mut failure = Failure::from(CommandError::UnknownNode(node.to_owned()));
     let plan = run.plan();
     let ids = (0..plan.len() as u32).map(|node| plan.id(node));
-    failure.hint = nearest(node, ids);
+    let names = (0..plan.len() as u32).filter_map(|node| plan.name(node));
+    failure.hint = nearest(node, ids.chain(names));
     failure
 }
 

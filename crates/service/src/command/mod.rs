@@ -3,16 +3,18 @@
 
 mod execute;
 
-use windlass_core::RunStatus;
 use windlass_core::command::{CommandBody, NewGraph};
-use windlass_core::run::{Input, Run};
+use windlass_core::run::{Input, Refusal, Run};
 use windlass_core::value::Payload;
-use windlass_engine::{CommandError, check_payload, check_signal, check_signal_name};
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::{
+    Backend, CommandError, Plans, check_payload, check_signal, check_signal_name, find_node,
+};
 
 pub use execute::{actor, ended, execute, load, not_importable, status, unknown_node};
 pub use windlass_core::command::{CommandRequest, RunCommand};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::source::prepare_text;
 
 /// A command of the user of this process.
@@ -50,9 +52,57 @@ pub fn input(request: &CommandRequest, run: &Run) -> Result<Option<Input>, Failu
         }
         _ => CommandBody::None,
     };
-    let instance = |node: &String| run.find(node).ok_or_else(|| unknown_node(run, node));
+    let instance = |node: &String| match find_node(run, node) {
+        Err(CommandError::UnknownNode(node)) => Err(unknown_node(run, &request.command, &node)),
+        found => Ok(found?),
+    };
     let command = request.command.try_map(instance)?;
     Ok(Some(command.by(request.actor.clone()).with(body).into()))
+}
+
+/// Why a command was refused, in the words of that command.
+pub(crate) fn refused<N>(command: &RunCommand<N>, error: CommandError) -> Failure {
+    let CommandError::Refused { refusal, nodes } = &error else {
+        return error.into();
+    };
+    let nodes = nodes.join(", ");
+    match (command, refusal) {
+        (RunCommand::Skip { .. }, Refusal::NotFailed(_)) => Failure::new(
+            FailureKind::SkipRefused,
+            format!("only a node that is open, Failed or Cancelled can be skipped: {nodes}"),
+        ),
+        (RunCommand::Skip { .. }, Refusal::InTheWay(_)) => Failure::new(
+            FailureKind::SkipRefused,
+            format!("the node cannot be skipped, other nodes are in the way: {nodes}"),
+        ),
+        (RunCommand::Skip { .. }, Refusal::NotNow(_)) => {
+            Failure::new(FailureKind::SkipRefused, error)
+        }
+        (RunCommand::SetResult { .. }, Refusal::NotFailed(_)) => Failure::new(
+            FailureKind::ReattemptRefused,
+            format!("only a node that is open, Failed or Cancelled can be given a result: {nodes}"),
+        ),
+        (RunCommand::SkipCompensation { .. }, Refusal::NotNow(_) | Refusal::RunEnded) => {
+            Failure::new(FailureKind::CompensationSkipRefused, error)
+        }
+        _ => error.into(),
+    }
+}
+
+/// Refuses to try a child run again that its parent does not wait for: its result would reach no
+/// run.
+///
+/// # Errors
+/// The refusal, with what to do instead; or the store failed.
+pub(crate) fn refuse_orphan<N>(
+    (store, plans): (&dyn Backend, &Plans),
+    command: &RunCommand<N>,
+    run: RunId,
+) -> Result<(), Failure> {
+    if !matches!(command, RunCommand::Reattempt { .. }) {
+        return Ok(());
+    }
+    Ok(windlass_engine::refuse_orphan(store, plans, run)?)
 }
 
 /// What a command does, as a verb.
@@ -81,12 +131,23 @@ pub fn says(command: &RunCommand, status: RunStatus) -> String {
         (RunCommand::SetResult { node }, status) => {
             format!("has the result of '{node}'; it is {status}")
         }
-        (RunCommand::Skip { node }, status) => format!("goes on without '{node}'; it is {status}"),
+        (RunCommand::Skip { node }, status) => {
+            format!("'{node}' counts as succeeded, skipped by hand; the run is {status}")
+        }
         (RunCommand::SkipCompensation { nodes }, status) => {
-            format!("leaves {} as it is; it is {status}", nodes.join(", "))
+            format!(
+                "{} stays uncompensated; the run is {status}",
+                nodes.join(", ")
+            )
         }
         (RunCommand::Import, status) => {
-            format!("has the new graph, and keeps it; it is {status}: `windlass resume` goes on")
+            let next = match status {
+                RunStatus::Failed => "reattempt",
+                _ => "resume",
+            };
+            format!(
+                "has the new graph, and keeps it; it is {status}: `windlass {next}` continues it"
+            )
         }
         (_, status) => status.to_string(),
     }

@@ -1,16 +1,18 @@
 //! What a run or a node waits for, or why it ended, in a sentence.
 
+mod pool;
 mod queue_reason;
 mod reasons;
 mod work;
 
 use serde_json::{Value, json};
-use windlass_core::run::{Instance, Run};
+use windlass_core::run::{Instance, Run, SWITCH_UNMATCHED};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::view::{self, Nodes, Overview, SeenInstance};
 
 use crate::failure::{Failure, FailureKind};
 use crate::run_queries::RunQueries;
+use crate::text::named;
 use crate::wait_state::has_instance;
 use reasons::{Reasons, waits_for};
 use work::{Work, work};
@@ -41,6 +43,8 @@ pub struct WhyAnswer {
     pub waits_for: Vec<String>,
     /// Where a worker outside the process does it: how that stands, for programs.
     pub work: Option<Value>,
+    /// The pool that it waits for, for programs.
+    pub pool: Option<Value>,
 }
 
 impl Why {
@@ -51,6 +55,24 @@ impl Why {
             "status": self.status.as_str(),
             "reason": self.reason,
             "nodes": self.nodes.iter().map(WhyAnswer::json).collect::<Vec<_>>(),
+            "undoing": self.undoing.iter().map(WhyAnswer::json).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Reads what [`json`](Self::json) made; `None` if it is something else.
+    pub fn from_json(value: &Value) -> Option<Self> {
+        let answers = |key: &str| -> Option<Vec<WhyAnswer>> {
+            let list = value
+                .get(key)
+                .map_or(Some(&[][..]), |list| list.as_array().map(Vec::as_slice));
+            list?.iter().map(WhyAnswer::from_json).collect()
+        };
+        Some(Self {
+            run: value["executionId"].as_str()?.parse().ok()?,
+            status: value["status"].as_str()?.parse().ok()?,
+            reason: value["reason"].as_str()?.to_owned(),
+            undoing: answers("undoing")?,
+            nodes: answers("nodes")?,
         })
     }
 }
@@ -66,7 +88,23 @@ impl WhyAnswer {
         if let Some(work) = &self.work {
             json["work"] = work.clone();
         }
+        if let Some(pool) = &self.pool {
+            json["pool"] = pool.clone();
+        }
         json
+    }
+
+    fn from_json(value: &Value) -> Option<Self> {
+        let waits_for = value["waitsFor"].as_array()?.iter();
+        let waits_for = waits_for.map(|node| node.as_str().map(str::to_owned));
+        Some(Self {
+            path: value["node"].as_str()?.to_owned(),
+            status: serde_json::from_value(value["status"].clone()).ok()?,
+            reason: value["reason"].as_str()?.to_owned(),
+            waits_for: waits_for.collect::<Option<_>>()?,
+            work: value.get("work").cloned(),
+            pool: value.get("pool").cloned(),
+        })
     }
 }
 
@@ -75,7 +113,20 @@ impl WhyAnswer {
 /// # Errors
 /// There is no such run or node, or it cannot be read.
 pub fn why(queries: &RunQueries, id: RunId, node: Option<&str>) -> Result<Why, Failure> {
-    let overview = view::overview(&*queries.store, &queries.plans, id)?;
+    let row = queries.row(id)?;
+    let overview = match view::overview(&*queries.store, &queries.plans, id) {
+        // One that cannot be read, and is a dead letter for it.
+        Err(_) if row.is_dead_letter() && node.is_none() => {
+            return Ok(Why {
+                run: id,
+                status: row.status,
+                reason: queue_reason::dead(queries, id)?,
+                undoing: Vec::new(),
+                nodes: Vec::new(),
+            });
+        }
+        overview => overview?,
+    };
     let reasons = Reasons {
         overview: &overview,
         queries,
@@ -87,17 +138,38 @@ pub fn why(queries: &RunQueries, id: RunId, node: Option<&str>) -> Result<Why, F
         None => interesting(run)
             .into_iter()
             .map(|node| reasons.answer(&present(&overview, &run.path(node), node)))
+            .chain(unmatched(&overview).map(Ok))
             .collect::<Result<_, _>>()?,
     };
     Ok(Why {
         run: id,
         status: run.status(),
         reason: match queue_reason::sentence(queries, run)? {
-            Some(sentence) if queries.holder.is_some() => sentence,
+            Some(sentence) if queries.holder.is_some() || row.is_dead_letter() => sentence,
             _ => reasons.run(),
         },
         undoing: reasons.undoing()?,
         nodes,
+    })
+}
+
+/// The nodes whose switches chose nothing: what comes after them was skipped.
+fn unmatched(overview: &Overview) -> impl Iterator<Item = WhyAnswer> {
+    let Overview { run, notes, .. } = overview;
+    notes.unmatched_nodes().filter_map(|node| {
+        let path = run.path(node).into_string();
+        Some(WhyAnswer {
+            reason: format!(
+                "{} led nowhere: {SWITCH_UNMATCHED}: {}.",
+                named(run, &path),
+                notes.unmatched(node)?
+            ),
+            path,
+            status: run.node_status(node),
+            waits_for: Vec::new(),
+            work: None,
+            pool: None,
+        })
     })
 }
 
@@ -106,6 +178,7 @@ fn one(reasons: &Reasons<'_>, path: &str) -> Result<WhyAnswer, Failure> {
     let Reasons {
         overview, queries, ..
     } = reasons;
+    let path = &*overview.run.plan().named_path(path)?;
     if let Some(node) = overview.run.resolve(path) {
         return reasons.answer(&present(overview, path, node));
     }
@@ -137,17 +210,29 @@ pub fn no_such_node(name: &str) -> Failure {
 impl Reasons<'_> {
     fn answer(&self, seen: &SeenInstance<'_>) -> Result<WhyAnswer, Failure> {
         let parents = waits_for(seen.run, seen.node);
+        // Sentences have the name for people beside the path.
+        let named = named(seen.run, seen.path);
+        let told = SeenInstance {
+            path: &named,
+            ..*seen
+        };
         let path = |&node: &Instance| seen.run.path(node).into_string();
         let status = seen.run.node_status(seen.node);
         let is_out = matches!(status, NodeStatus::Queued | NodeStatus::Running)
             && matches!(seen.run.status(), RunStatus::Running | RunStatus::Paused);
-        let work = match self.queries.engine.as_ref().filter(|_| is_out) {
-            Some(engine) => work(engine, seen.run, (seen.node, seen.path))?,
+        let goes_on = seen.run.status() == RunStatus::Running;
+        let pool = match self.queries.engine.as_ref().filter(|_| is_out && goes_on) {
+            Some(_) => pool::pool(self.queries, seen.run, (seen.node, &named))?,
             None => None,
         };
-        let (reason, work) = match work {
-            Some(Work { reason, json }) => (reason, Some(json)),
-            None => (self.node(seen)?, None),
+        let work = match self.queries.engine.as_ref().filter(|_| is_out) {
+            Some(engine) if pool.is_none() => work(engine, seen.run, (seen.node, &named))?,
+            _ => None,
+        };
+        let (reason, work, pool) = match (pool, work) {
+            (Some((reason, json)), _) => (reason, None, Some(json)),
+            (None, Some(Work { reason, json })) => (reason, Some(json), None),
+            (None, None) => (self.node(&told)?, None, None),
         };
         Ok(WhyAnswer {
             path: seen.path.to_owned(),
@@ -155,6 +240,7 @@ impl Reasons<'_> {
             reason,
             waits_for: parents.iter().map(path).collect(),
             work,
+            pool,
         })
     }
 }
@@ -169,6 +255,7 @@ fn present<'a>(overview: &'a Overview, path: &'a str, node: Instance) -> SeenIns
         notes: &overview.notes,
         output: None,
         error: None,
+        input: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sentence for a run that waits to begin, or to be recovered.
 
-use windlass_core::RunStatus;
 use windlass_core::run::Run;
+use windlass_core::{RunId, RunStatus};
 use windlass_engine::{QueueReason, Suspended, held_gate};
 use windlass_store::{RunRow, Wait as _};
 
@@ -23,11 +23,8 @@ pub(super) fn sentence(queries: &RunQueries, run: &Run) -> Result<Option<String>
 }
 
 fn waits(queries: &RunQueries, run: &Run, row: &RunRow) -> Result<Option<String>, Failure> {
-    if row.dead {
-        let letter = queries.store.dead_letter(row.run).wait().ok().flatten();
-        let reason = letter.map(|letter| format!(": {}", letter.reason));
-        let reason = reason.unwrap_or_default();
-        return Ok(Some(format!("The run is among the dead letters{reason}.")));
+    if row.is_dead_letter() {
+        return dead(queries, row.run).map(Some);
     }
     let waits = row.status == RunStatus::Pending;
     let Some(engine) = &queries.engine else {
@@ -48,6 +45,18 @@ fn waits(queries: &RunQueries, run: &Run, row: &RunRow) -> Result<Option<String>
     }
     let queue_reason = engine.queue_reason(row).wait()?;
     Ok(Some(words(queries, run, queue_reason)?))
+}
+
+/// The sentence for a run that is a dead letter.
+pub(super) fn dead(queries: &RunQueries, run: RunId) -> Result<String, Failure> {
+    let letter = queries.store.dead_letter(run).wait().ok().flatten();
+    let reason = letter.map(|letter| format!(": {}", one_line(&letter.reason)));
+    let reason = reason.unwrap_or_default();
+    let short = queries.short_id(run)?;
+    Ok(format!(
+        "The run is among the dead letters{reason}. No process executes it: \
+         windlass dead-letters requeue {short}"
+    ))
 }
 
 fn tried(suspended: Suspended) -> String {
@@ -91,7 +100,9 @@ fn words(queries: &RunQueries, run: &Run, queue_reason: QueueReason) -> Result<S
             )
         }
         QueueReason::Full { most } => {
-            format!("The run is queued: this server carries {most} runs already (max_active_runs).")
+            format!(
+                "The run is queued: this server executes {most} runs already (max_active_runs)."
+            )
         }
         QueueReason::Ahead { runs: 0 } => "The run is queued, and begins next.".to_owned(),
         QueueReason::Ahead { runs } => {

@@ -13,7 +13,7 @@ use super::WhyAnswer;
 use crate::failure::Failure;
 use crate::moment::{ago, now, readable};
 use crate::run_queries::RunQueries;
-use crate::text::{error_of, names, one_line, summary};
+use crate::text::{error_of, named, names, one_line, summary};
 use crate::wait_state::{format_loop, open_inside, plural};
 
 /// How many instances inside a loop one sentence names.
@@ -51,7 +51,7 @@ impl Reasons<'_> {
                 } else {
                     "is unfinished"
                 };
-                format!("The run {state}, and no process carries it on: windlass resume {short}")
+                format!("The run {state}, and no process executes it: windlass resume {short}")
             }
             RunStatus::Pending => "The run is queued and has not started.".to_owned(),
             RunStatus::Running if run.undo().is_some() => {
@@ -64,7 +64,7 @@ impl Reasons<'_> {
             RunStatus::Running => {
                 let holder = self.queries.holder.as_ref();
                 let by = holder
-                    .map(|holder| format!(", carried on by {holder}"))
+                    .map(|holder| format!(", executed by {holder}"))
                     .unwrap_or_default();
                 format!(
                     "The run is under way{by}: {}.",
@@ -151,6 +151,7 @@ impl Reasons<'_> {
                 reason,
                 waits_for: Vec::new(),
                 work: None,
+                pool: None,
             });
         }
         Ok(answers)
@@ -180,7 +181,12 @@ impl Reasons<'_> {
                 format!("{id} was skipped: its action had nothing to do.")
             }
             NodeStatus::Skipped => {
-                format!("{id} was skipped: none of the edges that lead to it was taken.")
+                let unmatched = run.parents(node).into_iter().find_map(|(parent, _)| {
+                    let message = seen.notes.unmatched(parent)?;
+                    Some(format!(" ({}: {message})", named(run, &run.path(parent))))
+                });
+                let unmatched = unmatched.unwrap_or_default();
+                format!("{id} was skipped: none of the edges that lead to it was taken{unmatched}.")
             }
             NodeStatus::Blocked => {
                 format!("{id} is blocked by {}.", names(run, run.blocked_by(node)))
@@ -219,22 +225,24 @@ impl Reasons<'_> {
         if let Some(cycle) = run.cycle(node).filter(|_| kind.is_loop()) {
             let words = format_loop(kind, cycle);
             let (inside, count) = open_inside(run, node, NAMED);
-            let mut named: Vec<String> = inside
+            let mut under_way: Vec<String> = inside
                 .iter()
-                .map(|&one| format!("{} ({})", run.path(one), run.node_status(one)))
+                .map(|&one| format!("{} ({})", named(run, &run.path(one)), run.node_status(one)))
                 .collect();
-            if count > named.len() {
-                named.push(format!("{} more", count - named.len()));
+            if count > under_way.len() {
+                under_way.push(format!("{} more", count - under_way.len()));
             }
-            let now = match named.is_empty() {
+            let now = match under_way.is_empty() {
                 true => String::new(),
-                false => format!("; under way: {}", named.join(", ")),
+                false => format!("; under way: {}", under_way.join(", ")),
             };
-            return Ok(format!("{id} goes round since {since}: {words}{now}."));
+            return Ok(format!(
+                "{id} has been looping since {since}: {words}{now}."
+            ));
         }
         if self.queries.holder.as_ref().is_none() {
             return Ok(format!(
-                "{id} was under way when its process ended, and no process carries this run on: \
+                "{id} was under way when its process ended, and no process executes this run: \
                  windlass resume {}",
                 self.short
             ));
@@ -293,10 +301,13 @@ impl Reasons<'_> {
         }
         let parents = waits_for(run, node);
         if !parents.is_empty() {
-            let named =
-                |&parent: &Instance| format!("{} ({})", run.path(parent), run.node_status(parent));
-            let named: Vec<String> = parents.iter().take(5).map(named).collect();
-            let mut text = named.join(", ");
+            let told =
+                |&parent: &Instance| (named(run, &run.path(parent)), run.node_status(parent));
+            let told = parents.iter().take(5).map(told);
+            let told: Vec<String> = told
+                .map(|(node, status)| format!("{node} ({status})"))
+                .collect();
+            let mut text = told.join(", ");
             let more = parents.len().saturating_sub(5);
             if more > 0 {
                 text.push_str(&format!(" and {more} more"));
@@ -327,7 +338,7 @@ impl Reasons<'_> {
         let labels = run.requires(seen.node);
         match self.queries.holder.as_ref() {
             None => format!(
-                "{id} is ready, but no process carries this run on: windlass resume {}",
+                "{id} is ready, but no process executes this run: windlass resume {}",
                 self.short
             ),
             Some(_) if !labels.is_empty() => format!(

@@ -123,7 +123,7 @@ impl RunSummary<'_> {
                 let until = readable(*until);
                 format!(
                     "{path} waits for a worker: {waits}. It was open when the server stopped \
-                     (attempt {attempt}): the worker that may have it can go on, and others get \
+                     (attempt {attempt}): the worker that may have it can continue, and others get \
                      it after {until}."
                 )
             }

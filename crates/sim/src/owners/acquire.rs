@@ -39,8 +39,10 @@ impl World {
         }
         match walk.next_step() {
             RecoveryStep::ReadAwake(after) => {
-                let runs = self.runs_of(self.store.awake(), partition);
-                let rest = runs.filter(|run| after.is_none_or(|after| *run > after));
+                let runs: Vec<RunId> = self.recovered_runs(partition);
+                let rest = runs
+                    .into_iter()
+                    .filter(|run| after.is_none_or(|after| *run > after));
                 let page: Vec<RunId> = rest.take(RECOVERY_PAGE).collect();
                 walk.page_read(&page);
             }
@@ -58,9 +60,34 @@ impl World {
                 walk.page_read(&page);
             }
             RecoveryStep::Consume(run) => self.consume_items(id, run),
-            RecoveryStep::Done => return self.wake_due_of(id),
+            RecoveryStep::Done => {
+                self.audit(id, partition);
+                return self.wake_due_of(id);
+            }
         }
         let delay = self.moment(5);
+        self.after(delay, Event::Owners(OwnersEvent::Walk(id, walk)));
+    }
+
+    /// What is acquired at once: where admission begins runs, those that have begun.
+    fn recovered_runs(&self, partition: Partition) -> Vec<RunId> {
+        if self.has_limits() {
+            let only = Partitions::Only([partition].into());
+            let begun = self.store.begun(&only).into_iter();
+            return begun.map(|row| row.run).collect();
+        }
+        self.runs_of(self.store.awake(), partition).collect()
+    }
+
+    /// A bell rang for a partition: something came, or there is room.
+    pub(super) fn look_for_room(&mut self, id: ProcessId, partition: Partition) {
+        if !self.holds_partition(id, partition) {
+            return;
+        }
+        self.look_at_waiting(id);
+        self.look_at_pools_of(id);
+        let walk = PartitionRecovery::of_inbox(partition);
+        let delay = self.moment(20);
         self.after(delay, Event::Owners(OwnersEvent::Walk(id, walk)));
     }
 

@@ -297,7 +297,8 @@ impl World {
         item: Box<str>,
         (first, command): (CommandId, Command),
     ) {
-        let mode = match command.command.continues_run() {
+        let goes_on = command.command.continues_run() && !self.waits_to_begin(run);
+        let mode = match goes_on {
             true => AcquireMode::RECOVER,
             false => AcquireMode::ForCommand,
         };

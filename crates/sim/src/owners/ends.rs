@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use windlass_core::RunId;
 use windlass_core::run::{Dispatch, Run};
 
 use super::{Cluster, workload};
 use crate::faults::{Defect, Faults};
+use crate::limits;
 use crate::oracle::describe;
 use crate::random::Random;
 use crate::workload::WorkloadKind;
@@ -44,7 +46,13 @@ impl World {
             // A child whose first record cannot be stored fails its parent's node.
             faults.append_fails = 0;
         }
-        let workload = workload(&mut random, horizon, determinate);
+        let (workload, limits) = match options.kind {
+            WorkloadKind::Limits => {
+                let (workload, limits) = limits::workload(&mut random, horizon, determinate);
+                (workload, Some(limits))
+            }
+            _ => (workload(&mut random, horizon, determinate), None),
+        };
         let mut cluster = Cluster::draw(&mut random, horizon, undisturbed);
         cluster.determinate = determinate;
         cluster.ignores_lease = options.defect == Some(Defect::IgnoreLease);
@@ -63,6 +71,7 @@ impl World {
             max_steps: MAX_STEPS,
             until: None,
             cluster: Some(Box::new(cluster)),
+            limits,
             defaults: None,
         };
         Self::with(seed, setup, options)
@@ -74,7 +83,7 @@ impl World {
         let histories = self.oracle.histories();
         let ends = histories.filter_map(|(run, history)| {
             let state = history.last()?;
-            Some((self.origin(run), self.without_ids(end(state))))
+            Some((self.origin(run), self.without_ids(self.end(state))))
         });
         Some(ends.collect())
     }
@@ -132,19 +141,45 @@ impl World {
         });
         Some(Random::new(hash))
     }
+
+    /// How a run stands, node by node.
+    fn end(&self, state: &Run) -> String {
+        let mut nodes: Vec<String> = state
+            .instances()
+            .map(|node| {
+                let (path, status) = (state.path(node), state.node_status(node));
+                format!("{path}:{status}/{}", state.attempt(node))
+            })
+            .collect();
+        nodes.sort();
+        let finished = state.finished();
+        let output = finished.and_then(|it| it.output.as_ref());
+        let output = output.and_then(|it| self.store.resolve(it));
+        let mut output: Value = output.map_or(Value::Null, |text| {
+            serde_json::from_str(&text).expect("an output is JSON")
+        });
+        forget_order(&mut output);
+        format!("{} {output} [{}]", state.status(), nodes.join(" "))
+    }
 }
 
-/// How a run stands, node by node.
-fn end(state: &Run) -> String {
-    let mut nodes: Vec<String> = state
-        .instances()
-        .map(|node| {
-            let (path, status) = (state.path(node), state.node_status(node));
-            format!("{path}:{status}/{}", state.attempt(node))
-        })
-        .collect();
-    nodes.sort();
-    let finished = state.finished();
-    let output = finished.and_then(|it| it.output.as_ref());
-    format!("{} {output:?} [{}]", state.status(), nodes.join(" "))
+/// Which node failed first depends on how long each waited for slots: the causes of a failure are
+/// compared without their order, and without the sentence that names the first.
+fn forget_order(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(forget_order),
+        Value::Object(members) => {
+            members.values_mut().for_each(forget_order);
+            if members
+                .get("code")
+                .is_some_and(|code| code == "NODE_FAILED")
+            {
+                members.remove("message");
+            }
+            if let Some(Value::Array(causes)) = members.get_mut("causes") {
+                causes.sort_by_key(ToString::to_string);
+            }
+        }
+        _ => {}
+    }
 }

@@ -4,7 +4,7 @@
 
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::supervisor::{OwnershipEffect, OwnershipInput};
-use windlass_store::{Bell, Error, Leases, Partition, block_on};
+use windlass_store::{Bell, Error, Leases, Partition, ProcessInfo, block_on};
 
 use super::OwnersEvent;
 use crate::oracle::ProcessId;
@@ -44,6 +44,7 @@ impl World {
             match effect {
                 OwnershipEffect::Ring => self.ring(Bell::Sessions),
                 OwnershipEffect::Recover(partition, after) => {
+                    self.looks_from_now(id, partition);
                     self.plan_walk(id, partition, after);
                 }
                 OwnershipEffect::Sweep(_) if self.rests_on_wake_ups() => {}
@@ -129,7 +130,8 @@ impl World {
         let leases = &cluster.leases;
         Some(match call {
             OwnershipEffect::Join { duration_ms } => {
-                let joined = block_on(leases.join(&format!("p{id}"), *duration_ms));
+                let joined =
+                    block_on(leases.join(&ProcessInfo::named(&format!("p{id}")), *duration_ms));
                 if let Ok(joined) = &joined {
                     cluster.sessions.insert(joined.session, id);
                 }

@@ -27,6 +27,7 @@ use windlass_orchestrator::{Begin, CommandId, Effect};
 use windlass_store::{Bell, MemoryStore, Partition, SessionId};
 
 use crate::faults::Defect;
+use crate::limits::LimitsEvent;
 use crate::oracle::ProcessId;
 use crate::random::Random;
 use crate::world::{Event, World};
@@ -35,10 +36,10 @@ use commands::Commands;
 
 pub(crate) use ends::differs;
 pub(crate) use faults::OwnerFaults;
-pub(crate) use workload::workload;
+pub(crate) use workload::{limited_workload, workload};
 
 /// How many partitions these worlds have.
-const PARTITIONS: u32 = 8;
+pub(crate) const PARTITIONS: u32 = 8;
 
 /// The processes of a world that share its store.
 pub(crate) struct Cluster {
@@ -113,6 +114,8 @@ pub(crate) enum OwnersEvent {
     Caller(ProcessId, CommandId, OfferStep),
     /// An owner takes an item out of the inbox that a run refused.
     Settle(ProcessId, RunId, Box<str>),
+    /// What a process does about limits.
+    Limits(ProcessId, LimitsEvent),
 }
 
 impl Owner {
@@ -185,6 +188,7 @@ impl World {
     /// Begins with so many processes, and plans what goes wrong.
     pub(crate) fn begin_owners(&mut self) {
         self.set_now(self.now);
+        self.make_pools();
         self.new_process();
         let front = self.current;
         let Some(cluster) = &mut self.cluster else {
@@ -223,6 +227,7 @@ impl World {
             OwnersEvent::Resume(id) => self.resume(id),
             OwnersEvent::Caller(id, number, step) => self.caller_step(id, number, step),
             OwnersEvent::Settle(id, run, item) => self.settle_item(id, run, item),
+            OwnersEvent::Limits(id, event) => self.limits_event(id, event),
         }
     }
 
@@ -247,6 +252,7 @@ impl World {
             healed: BTreeSet::new(),
         };
         cluster.owners.insert(id, owner);
+        self.begin_admitting(id);
         self.tell_owner(id, OwnershipInput::Start);
     }
 
@@ -293,6 +299,33 @@ impl World {
                 owner.is_some_and(|owner| owner.machine.holds(cluster.partition(run)))
             }
         }
+    }
+
+    /// Whether a process holds a partition, as it believes.
+    pub(crate) fn holds_partition(&self, id: ProcessId, partition: Partition) -> bool {
+        let cluster = self.cluster.as_ref();
+        let owner = cluster.and_then(|cluster| cluster.owners.get(&id));
+        owner.is_some_and(|owner| owner.machine.holds(partition))
+    }
+
+    /// The partition of a run.
+    pub(crate) fn partition_of(&self, run: RunId) -> Partition {
+        let cluster = self.cluster.as_ref();
+        cluster.map_or(Partition(0), |cluster| cluster.partition(run))
+    }
+
+    /// The partition that a run's first record names, where it matters.
+    pub(crate) fn recorded_partition(&self, run: RunId) -> u32 {
+        match self.has_limits() {
+            true => self.partition_of(run).0,
+            false => 0,
+        }
+    }
+
+    /// Percent of calls of the leases, and of places, that fail.
+    pub(crate) fn lease_fails(&self) -> u64 {
+        let cluster = self.cluster.as_ref();
+        cluster.map_or(0, |cluster| cluster.faults.lease_fails)
     }
 
     /// A child is in its parent's partition.
@@ -366,9 +399,10 @@ impl World {
     fn heard(&mut self, id: ProcessId, bell: Bell) {
         match bell {
             Bell::Sessions => self.tell_owner(id, OwnershipInput::Rung),
+            Bell::Partition(partition) if self.has_limits() => self.look_for_room(id, partition),
             Bell::Partition(partition) => self.begin_walk(id, partition),
             Bell::Definitions => self.heal_own(id),
-            Bell::Run(_) | Bell::Work => {}
+            Bell::Run(_) | Bell::Watch(..) | Bell::Work | Bell::Requests => {}
         }
     }
 

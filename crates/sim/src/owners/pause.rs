@@ -92,8 +92,13 @@ impl World {
         }
         let deferred = std::mem::take(&mut owner.deferred);
         self.trace.say(self.now, || format!("p{id} goes on"));
+        self.looks_again(id);
         for event in deferred {
-            self.after(0, event);
+            let delay = match event {
+                Event::Slots(..) => self.answer_after(id),
+                _ => 0,
+            };
+            self.after(delay, event);
         }
         self.pump(id);
     }
@@ -133,6 +138,10 @@ impl World {
                 | OwnersEvent::Caller(process, ..)
                 | OwnersEvent::Settle(process, ..),
             ) => Some(*process),
+            Event::Slots(process, _) if self.has_limits() => Some(*process),
+            Event::Owners(OwnersEvent::Limits(process, event)) => {
+                event.is_in_process().then_some(*process)
+            }
             Event::Ends { execution, .. } => {
                 let executing = self.executing.get(execution);
                 executing.map(|executing| executing.process)
@@ -149,12 +158,15 @@ impl Event {
             self,
             Event::Scan
                 | Event::Poll(_)
+                | Event::Slots(..)
+                | Event::LookAtPools
                 | Event::Owners(
                     OwnersEvent::Tick(_)
                         | OwnersEvent::Call(..)
                         | OwnersEvent::Answer(..)
                         | OwnersEvent::Rung(..)
                         | OwnersEvent::Walk(..)
+                        | OwnersEvent::Limits(..)
                 )
         )
     }

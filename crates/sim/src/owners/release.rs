@@ -15,7 +15,8 @@ impl World {
     /// The effect, if it may be carried out now.
     pub(crate) fn under_lease(&mut self, id: ProcessId, effect: Effect) -> Option<Effect> {
         let now = self.now;
-        let (Some(cluster), Some(run)) = (&mut self.cluster, effect.run()) else {
+        let run = effect.run().filter(|_| effect.acts());
+        let (Some(cluster), Some(run)) = (&mut self.cluster, run) else {
             return Some(effect);
         };
         let may = cluster.may_work(id, run, now);
@@ -30,8 +31,8 @@ impl World {
         None
     }
 
-    /// The lease was renewed: what waited for it is carried out, in order.
-    pub(super) fn release_withheld(&mut self, id: ProcessId) {
+    /// Carries out what waited and may be done now, in order.
+    pub(crate) fn let_through(&mut self, id: ProcessId) {
         let cluster = self.cluster.as_mut();
         let Some(owner) = cluster.and_then(|cluster| cluster.owners.get_mut(&id)) else {
             return;
@@ -41,6 +42,10 @@ impl World {
                 self.effect(id, effect);
             }
         }
+    }
+
+    /// The lease was renewed: what waited for it goes on.
+    pub(super) fn release_withheld(&mut self, id: ProcessId) {
         self.pump(id);
         self.wake_due_of(id);
     }
@@ -121,6 +126,7 @@ impl World {
         if let Some(owner) = cluster.owners.get_mut(&id) {
             owner.releasing.remove(&partition);
         }
+        self.looks_no_more(id, partition);
     }
 
     fn drop_run(&mut self, id: ProcessId, run: RunId) {
@@ -130,6 +136,7 @@ impl World {
         }
         self.counts.losses += 1;
         self.oracle.released(id, run);
+        self.forget_limits_of(id, run);
         if let Some(owner) = self
             .cluster
             .as_mut()

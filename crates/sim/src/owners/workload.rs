@@ -26,14 +26,25 @@ pub(crate) fn workload(random: &mut Random, horizon: u64, determinate: bool) -> 
 }
 
 fn determinate_workload(random: &mut Random, horizon: u64) -> Workload {
+    limited_workload(random, horizon, &mut |_, _| {})
+}
+
+/// A change of a definition.
+type Change<'a> = &'a mut dyn FnMut(&mut Random, &mut Value);
+
+/// A determinate world, each of whose definitions is changed.
+pub(crate) fn limited_workload(random: &mut Random, horizon: u64, change: Change<'_>) -> Workload {
     let mut catalogue = WorkflowCatalogue::default();
     let mut child = definition(random, 0, false);
     child["id"] = json!("child");
+    change(random, &mut child);
     catalogue.add(&child.to_string());
     let mut requests = Vec::new();
     for index in 0..random.between(2, 4) {
         let name = format!("w{index}");
-        catalogue.add(&definition(random, index, true).to_string());
+        let mut definition = definition(random, index, true);
+        change(random, &mut definition);
+        catalogue.add(&definition.to_string());
         let mut request = workload::request(random, &name, horizon, false);
         request.user_actions.clear();
         let later = random.below(horizon * 3 / 4);

@@ -1,8 +1,5 @@
 //! Stores in schemas of their own, and plain SQL beside them.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used)]
-
 use tokio::runtime::Runtime;
 use tokio_postgres::NoTls;
 use windlass_store_postgres::{PostgresStore, Settings};

@@ -4,7 +4,10 @@ use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
-use crate::{Append, DeadLetter, Head, Partitions, RunRow, TenantGate, block_on};
+use crate::{
+    Append, DeadLetter, GatePlace, Head, Partition, Partitions, RunRow, TakePlace, TenantGate,
+    block_on,
+};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -17,6 +20,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     gates_are_named_once(&open());
     what_has_begun_is_found_without_what_waits(&open());
     gates_count_who_goes(&open());
+    active_runs_without_a_place_are_found_also_asleep(&open());
     the_depth_is_counted_up_to_a_bound(&open());
     a_row_keeps_its_gate(&open());
 }
@@ -266,18 +270,18 @@ fn gates_are_named_once<S: Backend>(store: &S) {
     );
     assert_eq!(
         store.parked_gates(&Partitions::All).wait().unwrap(),
-        ["even", "odd"].map(of_nobody)
+        ["even", "odd"].map(without_tenant)
     );
     for n in (1..count).step_by(2) {
         add_dead_letter(store, run_id(n));
     }
     assert_eq!(
         store.parked_gates(&Partitions::All).wait().unwrap(),
-        ["even"].map(of_nobody)
+        ["even"].map(without_tenant)
     );
 }
 
-fn of_nobody(gate: &str) -> TenantGate {
+fn without_tenant(gate: &str) -> TenantGate {
     (None, gate.into())
 }
 
@@ -343,6 +347,50 @@ fn gates_count_who_goes<S: Backend>(store: &S) {
     assert_eq!(store.gates().wait().unwrap(), counts(0, 2));
     block_on(store.requeue(run_id(1))).unwrap();
     assert_eq!(store.gates().wait().unwrap(), counts(1, 2));
+}
+
+fn active_runs_without_a_place_are_found_also_asleep<S: Backend>(store: &S) {
+    let active = |n, status, asleep| RunRow {
+        status,
+        asleep,
+        ..gated(n, "g")
+    };
+    for row in [
+        active(1, RunStatus::Running, false),
+        active(2, RunStatus::Running, true),
+        active(3, RunStatus::Paused, true),
+        active(4, RunStatus::Running, false),
+        active(5, RunStatus::Succeeded, false),
+        active(6, RunStatus::Running, false),
+        gated(7, "g"),
+        RunRow {
+            status: RunStatus::Running,
+            ..pending(8)
+        },
+    ] {
+        change(store, Head::NONE, row);
+    }
+    add_dead_letter(store, run_id(6));
+    let without = |partitions: &Partitions, after, limit| {
+        let rows = store.without_place(partitions, after, limit).wait();
+        ids(&rows.unwrap())
+    };
+    let take = |gate: &str, n| TakePlace {
+        place: GatePlace {
+            gate: gate.into(),
+            run: run_id(n),
+            partition: Partition(0),
+        },
+        limit: None,
+    };
+    // One has its place, and one a place at another gate.
+    let taken = vec![take("g", 4), take("other", 1)];
+    block_on(store.take_places(taken)).unwrap();
+    let all = [run_id(1), run_id(2), run_id(3)];
+    assert_eq!(without(&Partitions::All, None, 10), all);
+    assert_eq!(without(&Partitions::All, Some(run_id(1)), 1), all[1..2]);
+    let other = Partitions::Only([Partition(1)].into());
+    assert!(without(&other, None, 10).is_empty());
 }
 
 fn the_depth_is_counted_up_to_a_bound<S: Backend>(store: &S) {

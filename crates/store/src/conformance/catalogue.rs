@@ -147,7 +147,7 @@ fn tenants_have_catalogues_of_their_own<S: Backend>(store: &S) {
     assert_eq!(
         text(Some("beta"), "w", None),
         None,
-        "nobody's is not theirs"
+        "a workflow without a tenant is not theirs"
     );
     assert_eq!(text(None, "v", None), None);
     let versions = store.versions(Some("acme"), "w").wait().unwrap();

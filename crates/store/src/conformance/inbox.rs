@@ -4,7 +4,8 @@
 use super::{Backend, append_one, must_append, record, row, run_id};
 use crate::block_on::Wait;
 use crate::{
-    Append, AppendError, Head, Offer, OfferAnswer, Partition, Partitions, RunRow, block_on,
+    Append, AppendError, Head, InboxBounds, Offer, OfferAnswer, Partition, Partitions, RunRow,
+    block_on,
 };
 use windlass_core::{RunId, RunStatus};
 
@@ -13,6 +14,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     the_first_per_key_wins(&open());
     many_are_offered_at_once(&open());
     items_come_oldest_first(&open());
+    items_come_in_pages(&open());
     an_append_consumes_only_what_it_names(&open());
     an_append_that_consumes_what_does_not_wait_changes_nothing(&open());
     a_refused_item_keeps_its_reason_until_it_is_discarded(&open());
@@ -64,6 +66,9 @@ fn many_are_offered_at_once<S: Backend>(store: &S) {
     let offered = block_on(store.offer(many)).unwrap();
     assert_eq!(offered, [true, true, false, true]);
     assert_eq!(keys(store, run_id(1)), ["a", "b"]);
+    let counted = |run, most| block_on(store.waiting_items(run, most)).unwrap();
+    assert_eq!((counted(run_id(1), 9), counted(run_id(1), 1)), (2, 1));
+    assert_eq!(counted(run_id(3), 9), 0);
     assert_eq!(store.inbox(run_id(1)).wait().unwrap()[0].bytes, b"1");
     assert!(block_on(store.offer(Vec::new())).unwrap().is_empty());
 }
@@ -73,6 +78,36 @@ fn items_come_oldest_first<S: Backend>(store: &S) {
         assert!(offer(store, run_id(1), key, key.as_bytes()));
     }
     assert_eq!(keys(store, run_id(1)), ["c", "a", "b"]);
+}
+
+fn items_come_in_pages<S: Backend>(store: &S) {
+    let run = run_id(1);
+    for (key, size) in [("e", 3), ("d", 900), ("c", 2), ("b", 2), ("a", 2)] {
+        assert!(offer(store, run, key, &vec![b'x'; size]));
+    }
+    assert!(offer(store, run_id(2), "other", b"x"));
+    let page = |after, items, bytes| {
+        let most = InboxBounds { items, bytes };
+        block_on(store.inbox_page(run, after, most)).unwrap()
+    };
+    let mut seen: Vec<Vec<String>> = Vec::new();
+    let mut after = 0;
+    loop {
+        let items = page(after, 2, 4);
+        let Some(last) = items.last() else { break };
+        assert!(after < last.number, "places grow");
+        after = last.number;
+        seen.push(items.into_iter().map(|it| it.key.into()).collect());
+    }
+    let expected: [Vec<String>; 4] = [
+        vec!["e".into()],
+        vec!["d".into()],
+        vec!["c".into(), "b".into()],
+        vec!["a".into()],
+    ];
+    assert_eq!(seen, expected, "by bytes, by number, and at least one");
+    assert_eq!(page(0, 9, usize::MAX).len(), 5);
+    assert_eq!(keys(store, run), ["e", "d", "c", "b", "a"]);
 }
 
 fn an_append_consumes_only_what_it_names<S: Backend>(store: &S) {

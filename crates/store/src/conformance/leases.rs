@@ -1,6 +1,6 @@
 //! Leases: one holder at a time, given and taken, and sessions that end cleanly or expire.
 
-use crate::{Leases, LiveSession, Partition, SessionId, TakenPartition, block_on};
+use crate::{Leases, Partition, ProcessInfo, Role, SessionId, TakenPartition, block_on};
 
 /// Longer than any check takes.
 const LONG: u64 = 600_000;
@@ -13,6 +13,9 @@ pub fn all<S: Leases>(open: &dyn Fn() -> S) {
     a_session_that_leaves_gives_everything_and_is_over(&open());
     an_unknown_session_is_not_live(&open());
     a_partition_that_does_not_exist_is_not_taken(&open());
+    a_process_changes_what_it_says_of_itself(&open());
+    renewing_lists_the_live_sessions(&open());
+    a_named_lease_has_one_holder_until_it_is_given(&open());
 }
 
 /// Runs every check of expiry; the second of a pair lets so many milliseconds pass.
@@ -25,10 +28,14 @@ pub fn expiry<S: Leases, A: Fn(u64)>(open: &dyn Fn() -> (S, A)) {
     expired_sessions_are_listed_until_they_are_forgotten(&store, &pass);
     let (store, pass) = open();
     who_takes_a_partition_learns_how_its_last_holder_ended(&store, &pass);
+    let (store, pass) = open();
+    a_named_lease_ends_with_its_session(&store, &pass);
 }
 
 fn join<S: Leases>(store: &S, name: &str, duration_ms: u64) -> SessionId {
-    block_on(store.join(name, duration_ms)).unwrap().session
+    block_on(store.join(&ProcessInfo::named(name), duration_ms))
+        .unwrap()
+        .session
 }
 
 fn take<S: Leases>(store: &S, session: SessionId, partition: u32) -> Vec<TakenPartition> {
@@ -46,19 +53,29 @@ fn holder<S: Leases>(store: &S, partition: u32) -> Option<SessionId> {
 }
 
 fn every_session_has_its_own_id_and_sees_the_same_partitions<S: Leases>(store: &S) {
-    let a = block_on(store.join("a", LONG)).unwrap();
-    let b = block_on(store.join("b", LONG)).unwrap();
+    let a = ProcessInfo {
+        host: "h".into(),
+        roles: [Role::Api, Role::Worker].into_iter().collect(),
+        labels: vec!["gpu".into()],
+        slots: 3,
+        actions: vec!["act".into()],
+        version: "1".into(),
+        ..ProcessInfo::named("a")
+    };
+    let named = [a, ProcessInfo::named("b")];
+    let [a, b] = [0, 1].map(|n| block_on(store.join(&named[n], LONG)).unwrap());
     assert!(a.session != b.session && a.partitions == b.partitions);
     assert!(a.partitions > 0);
     let live = block_on(store.sessions()).unwrap();
-    let mut expected = [(a.session, "a"), (b.session, "b")];
-    expected.sort_unstable();
-    let named = expected.map(|(session, name)| LiveSession {
-        session,
-        name: name.into(),
-        partitions: Vec::new(),
-    });
-    assert_eq!(live, named);
+    let mut expected = [(a.session, &named[0]), (b.session, &named[1])];
+    expected.sort_by_key(|(session, _)| *session);
+    let listed: Vec<_> = live.iter().map(|it| (it.session, &it.process)).collect();
+    assert_eq!(listed, expected, "with what each said of itself");
+    for session in &live {
+        assert!(session.partitions.is_empty());
+        assert!(session.expires_ms <= LONG && session.began_ms < LONG);
+        assert!(session.expires_ms > session.began_ms);
+    }
     assert!(block_on(store.expired()).unwrap().is_empty());
 }
 
@@ -111,7 +128,7 @@ fn an_unknown_session_is_not_live<S: Leases>(store: &S) {
 }
 
 fn a_partition_that_does_not_exist_is_not_taken<S: Leases>(store: &S) {
-    let joined = block_on(store.join("a", LONG)).unwrap();
+    let joined = block_on(store.join(&ProcessInfo::named("a"), LONG)).unwrap();
     assert!(take(store, joined.session, joined.partitions).is_empty());
     let all: Vec<Partition> = (0..joined.partitions).map(Partition).collect();
     let taken = block_on(store.take(joined.session, &all)).unwrap();
@@ -168,4 +185,60 @@ fn who_takes_a_partition_learns_how_its_last_holder_ended<S: Leases>(
     block_on(store.give(b, &[Partition(0)])).unwrap();
     let c = join(store, "c", LONG);
     assert_eq!(take(store, c, 0)[0].from_expired, None);
+}
+
+fn a_process_changes_what_it_says_of_itself<S: Leases>(store: &S) {
+    let session = join(store, "a", LONG);
+    let worker = ProcessInfo {
+        roles: [Role::Worker].into_iter().collect(),
+        slots: 2,
+        ..ProcessInfo::named("a")
+    };
+    assert!(block_on(store.describe(session, &worker)).unwrap());
+    let live = block_on(store.sessions()).unwrap();
+    assert_eq!(live[0].process, worker);
+    assert!(block_on(store.leave(session)).unwrap());
+    assert!(!block_on(store.describe(session, &worker)).unwrap());
+}
+
+fn renewing_lists_the_live_sessions<S: Leases>(store: &S) {
+    let (a, b) = (join(store, "a", LONG), join(store, "b", LONG));
+    take(store, b, 0);
+    let listed = block_on(store.renew_and_list(a))
+        .unwrap()
+        .expect("it is live");
+    let of = |it: &crate::LiveSession| (it.session, it.partitions.clone());
+    let listed: Vec<_> = listed.iter().map(of).collect();
+    assert_eq!(listed, [(a, Vec::new()), (b, vec![Partition(0)])]);
+    assert!(block_on(store.leave(a)).unwrap());
+    assert_eq!(block_on(store.renew_and_list(a)).unwrap(), None);
+}
+
+fn take_named<S: Leases>(store: &S, session: SessionId, name: &str) -> bool {
+    block_on(store.take_named(session, name)).unwrap()
+}
+
+fn a_named_lease_has_one_holder_until_it_is_given<S: Leases>(store: &S) {
+    let (a, b) = (join(store, "a", LONG), join(store, "b", LONG));
+    assert!(take_named(store, a, "one") && take_named(store, a, "one"));
+    assert!(!take_named(store, b, "one"));
+    assert!(take_named(store, b, "other"), "names are apart");
+    block_on(store.give_named(b, "one")).unwrap();
+    assert!(
+        !take_named(store, b, "one"),
+        "what is not held is not given"
+    );
+    block_on(store.give_named(a, "one")).unwrap();
+    assert!(take_named(store, b, "one") && !take_named(store, a, "one"));
+    assert!(block_on(store.leave(b)).unwrap());
+    assert!(!take_named(store, b, "one"), "its session is over");
+    assert!(take_named(store, a, "one") && take_named(store, a, "other"));
+}
+
+fn a_named_lease_ends_with_its_session<S: Leases>(store: &S, pass: &impl Fn(u64)) {
+    let (a, b) = (join(store, "a", 1_000), join(store, "b", LONG));
+    assert!(take_named(store, a, "one") && !take_named(store, b, "one"));
+    pass(1_000);
+    assert!(!take_named(store, a, "one"));
+    assert!(take_named(store, b, "one"));
 }

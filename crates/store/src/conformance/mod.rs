@@ -21,6 +21,7 @@ pub mod inbox;
 pub mod key_value;
 pub mod leases;
 pub mod places;
+pub mod pools;
 pub mod query;
 pub mod retention;
 pub mod schedule;
@@ -57,6 +58,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     hook::all(open);
     key_value::all(open);
     places::all(open);
+    pools::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.
@@ -81,6 +83,7 @@ pub fn record(run: RunId, head: Head, append_id: u64, bytes: &[u8]) -> Append {
         uses: Vec::new(),
         consumed: Vec::new(),
         releases: Vec::new(),
+        slots: Vec::new(),
     }
 }
 
@@ -102,7 +105,9 @@ pub fn row(run: RunId) -> RunRow {
         asleep: false,
         error_code: None,
         error_message: None,
+        cause_codes: Vec::new(),
         parent: None,
+        origin: None,
         gate: None,
         limit: 0,
         dead: false,

@@ -4,7 +4,9 @@ use windlass_core::RunId;
 
 use super::{Backend, append_one, must_append, record, run_id};
 use crate::block_on::Wait;
-use crate::{Append, AppendError, GatePlace, Head, Partition, Partitions, TakePlace, block_on};
+use crate::{
+    Append, AppendError, GatePlace, Head, HeldPlace, Partition, Partitions, TakePlace, block_on,
+};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -15,6 +17,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     an_append_that_does_not_happen_frees_nothing(&open());
     places_are_listed_by_partition_and_page(&open());
     takers_at_once_never_pass_the_limit(&open());
+    a_place_that_was_taken_again_is_not_freed_by_what_was_seen_before(&open());
 }
 
 fn place(gate: &str, n: u64) -> GatePlace {
@@ -29,13 +32,18 @@ fn take<S: Backend>(store: &S, gate: &str, n: u64, limit: Option<u32>) -> bool {
     let place = place(gate, n);
     let taken = block_on(store.take_places(vec![TakePlace { place, limit }])).unwrap();
     assert_eq!(taken.len(), 1, "one answer for each question");
-    taken[0]
+    taken[0].is_some()
+}
+
+fn give<S: Backend>(store: &S, gate: &str, n: u64, takes: u64) {
+    let place = place(gate, n);
+    block_on(store.give_places(vec![HeldPlace { place, takes }])).unwrap();
 }
 
 fn runs<S: Backend>(store: &S, gate: &str) -> Vec<RunId> {
     let places = store.places(&Partitions::All, None, 100).wait().unwrap();
-    let of_gate = places.into_iter().filter(|place| *place.gate == *gate);
-    of_gate.map(|place| place.run).collect()
+    let of_gate = places.into_iter().filter(|it| *it.place.gate == *gate);
+    of_gate.map(|it| it.place.run).collect()
 }
 
 fn a_gate_has_no_more_places_than_its_limit<S: Backend>(store: &S) {
@@ -48,8 +56,9 @@ fn a_gate_has_no_more_places_than_its_limit<S: Backend>(store: &S) {
         limit: Some(1),
     });
     let taken = block_on(store.take_places(many.to_vec())).unwrap();
-    assert_eq!(taken, [true, false]);
-    block_on(store.give_places(vec![place("g", 1), place("g", 9)])).unwrap();
+    assert_eq!(taken, [Some(1), None]);
+    give(store, "g", 1, 1);
+    give(store, "g", 9, 1);
     assert!(take(store, "g", 3, Some(2)));
     assert_eq!(runs(store, "g"), [run_id(2), run_id(3)]);
 }
@@ -59,7 +68,7 @@ fn a_run_has_one_place_however_often_it_asks<S: Backend>(store: &S) {
         assert!(take(store, "g", 1, Some(1)));
     }
     assert_eq!(runs(store, "g"), [run_id(1)]);
-    block_on(store.give_places(vec![place("g", 1)])).unwrap();
+    give(store, "g", 1, 3);
     assert!(take(store, "g", 2, Some(1)));
 }
 
@@ -101,7 +110,8 @@ fn places_are_listed_by_partition_and_page<S: Backend>(store: &S) {
     }
     let all = [place("a", 1), place("a", 2), place("b", 1)];
     let list = |partitions: &Partitions, after: Option<&GatePlace>, limit| {
-        store.places(partitions, after, limit).wait().unwrap()
+        let places = store.places(partitions, after, limit).wait().unwrap();
+        places.into_iter().map(|it| it.place).collect::<Vec<_>>()
     };
     assert_eq!(list(&Partitions::All, None, 10), all);
     assert_eq!(list(&Partitions::All, Some(&all[0]), 1), [all[1].clone()]);
@@ -124,4 +134,15 @@ fn takers_at_once_never_pass_the_limit<S: Backend>(store: &S) {
         takers.into_iter().map(|it| it.join().unwrap()).sum()
     });
     assert_eq!((taken, runs(store, "g").len()), (5, 5));
+}
+
+fn a_place_that_was_taken_again_is_not_freed_by_what_was_seen_before<S: Backend>(store: &S) {
+    assert!(take(store, "g", 1, Some(1)));
+    let seen = store.places(&Partitions::All, None, 10).wait().unwrap();
+    assert_eq!(seen[0].takes, 1);
+    assert!(take(store, "g", 1, None));
+    block_on(store.give_places(seen)).unwrap();
+    assert_eq!(runs(store, "g"), [run_id(1)]);
+    give(store, "g", 1, 2);
+    assert!(runs(store, "g").is_empty());
 }

@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
-use crate::{Append, Head, ResourceRow, RunFilter, RunRow, TenantFilter, block_on};
+use crate::{Append, Head, Relatives, ResourceRow, RunFilter, RunRow, TenantFilter, block_on};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     a_row_keeps_every_field(&open());
     a_row_changes_only_when_given(&open());
     filters_pick_rows(&open());
+    filters_pick_rows_by_how_they_stand(&open());
+    forked_runs_can_be_left_out(&open());
+    relatives_are_children_and_forks(&open());
     a_changed_row_is_found_by_what_it_is_now(&open());
     pages_follow_each_other(&open());
     runs_are_counted_by_status_and_time(&open());
@@ -22,6 +25,145 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     the_first_resource_link_wins(&open());
     rows_are_replaced(&open());
     health_says_something(&open());
+}
+
+/// Checks which runs a filter finds.
+fn check_filter<S: Backend>(store: &S, change: &dyn Fn(&mut RunFilter), expected: &[u64]) {
+    let mut filter = RunFilter::default();
+    change(&mut filter);
+    let page = store.runs(&filter).wait().unwrap();
+    assert_eq!(numbers(&page.rows), expected, "{filter:?}");
+    assert_eq!(page.next, None, "{filter:?}");
+}
+
+fn filters_pick_rows_by_how_they_stand<S: Backend>(store: &S) {
+    let failed = |n: u64, code: &str, causes: &[&str]| RunRow {
+        status: RunStatus::Failed,
+        error_code: Some(code.into()),
+        cause_codes: causes.iter().map(|code| (*code).into()).collect(),
+        ..row(run_id(n))
+    };
+    must_start(store, failed(1, "NODE_FAILED", &["HTTP_503", "TIMEOUT"]));
+    must_start(store, failed(2, "RUN_TIMEOUT", &[]));
+    let child = RunRow {
+        parent: Some(run_id(1)),
+        tenant: Some("acme".into()),
+        ..failed(3, "NODE_FAILED", &["HTTP_503"])
+    };
+    must_start(store, child);
+    let asleep = |n: u64, status: RunStatus| RunRow {
+        status,
+        asleep: true,
+        ..row(run_id(n))
+    };
+    must_start(store, asleep(4, RunStatus::Running));
+    must_start(store, asleep(5, RunStatus::Paused));
+    let head = must_start(store, asleep(6, RunStatus::Running));
+    must_start(store, row(run_id(7)));
+    must_start(store, asleep(8, RunStatus::Running));
+    let letter = crate::DeadLetter {
+        run: run_id(8),
+        tenant: None,
+        workflow: "sample".into(),
+        reason: "".into(),
+        payload: Vec::new(),
+        deliveries: 1,
+        at: Millis(1),
+        damage: None,
+    };
+    block_on(store.add_dead_letter(letter)).unwrap();
+    let check = |change: &dyn Fn(&mut RunFilter), expected: &[u64]| {
+        check_filter(store, change, expected);
+    };
+    check(&|f| f.error = Some("HTTP_503".into()), &[3, 1]);
+    check(&|f| f.error = Some("TIMEOUT".into()), &[1]);
+    check(&|f| f.error = Some("NODE_FAILED".into()), &[3, 1]);
+    check(&|f| f.error = Some("HTTP".into()), &[]);
+    let of_one = |f: &mut RunFilter| {
+        f.error = Some("HTTP_503".into());
+        f.tenant = TenantFilter::Only(Some("acme".into()));
+    };
+    check(&of_one, &[3]);
+    check(&|f| f.waiting = true, &[6, 4]);
+    check(&|f| f.dead = Some(true), &[8]);
+    check(&|f| f.dead = Some(false), &[7, 6, 5, 4, 3, 2, 1]);
+    check(&|f| f.roots = true, &[8, 7, 6, 5, 4, 2, 1]);
+    let both = |f: &mut RunFilter| {
+        f.roots = true;
+        f.statuses = vec![RunStatus::Failed];
+        f.workflow = Some("sample".into());
+    };
+    check(&both, &[2, 1]);
+    // One that goes on is found by what it is now.
+    append_row(store, head, failed(6, "NODE_FAILED", &["TIMEOUT"]));
+    check(&|f| f.waiting = true, &[4]);
+    check(&|f| f.error = Some("TIMEOUT".into()), &[6, 1]);
+}
+
+fn forked_runs_can_be_left_out<S: Backend>(store: &S) {
+    for n in 1..=3 {
+        let failed = RunRow {
+            status: RunStatus::Failed,
+            ..row(run_id(n))
+        };
+        must_start(store, failed);
+    }
+    let fork = |n: u64, origin: u64| RunRow {
+        origin: Some(run_id(origin)),
+        ..row(run_id(n))
+    };
+    let head = must_start(store, fork(4, 2));
+    must_start(store, fork(5, 2));
+    let check = |change: &dyn Fn(&mut RunFilter), expected: &[u64]| {
+        check_filter(store, change, expected);
+    };
+    check(&|f| f.origin = Some(run_id(2)), &[5, 4]);
+    check(&|f| f.origin = Some(run_id(1)), &[]);
+    check(&|f| f.unforked = true, &[5, 4, 3, 1]);
+    let ended = RunRow {
+        status: RunStatus::Succeeded,
+        ..fork(4, 2)
+    };
+    append_row(store, head, ended);
+    check(&|f| f.origin = Some(run_id(2)), &[5, 4]);
+    let failed = |f: &mut RunFilter| {
+        f.unforked = true;
+        f.statuses = vec![RunStatus::Failed];
+    };
+    check(&failed, &[3, 1]);
+    let first = |f: &mut RunFilter| {
+        failed(f);
+        f.before = Some(run_id(3));
+    };
+    check(&first, &[1]);
+}
+
+fn relatives_are_children_and_forks<S: Backend>(store: &S) {
+    must_start(store, row(run_id(1)));
+    must_start(store, row(run_id(2)));
+    for n in 10..13 {
+        let child = RunRow {
+            parent: Some(run_id(1)),
+            ..row(run_id(n))
+        };
+        must_start(store, child);
+    }
+    for n in 20..25 {
+        let fork = RunRow {
+            origin: Some(run_id(1)),
+            ..row(run_id(n))
+        };
+        must_start(store, fork);
+    }
+    let asked = [run_id(2), run_id(1), run_id(77)];
+    let found = store.relatives(&asked).wait().unwrap();
+    let none = Relatives::default();
+    let both = Relatives {
+        children: 3,
+        forks: vec![run_id(24), run_id(23), run_id(22)],
+    };
+    assert_eq!(found, [none.clone(), both, none]);
+    assert_eq!(store.relatives(&[]).wait().unwrap(), []);
 }
 
 fn runs_are_counted_by_status_and_time<S: Backend>(store: &S) {
@@ -86,7 +228,9 @@ fn full_row(run: RunId) -> RunRow {
         wake_at: Some(Millis(i64::MAX)),
         error_code: Some("TIMEOUT".into()),
         error_message: Some("it took too long".into()),
+        cause_codes: vec!["HTTP_503".into(), "quo\"te".into()],
         parent: Some(run_id(99)),
+        origin: Some(run_id(98)),
         gate: Some("workflow\nkey".into()),
         limit: u32::MAX,
         ..row(run)

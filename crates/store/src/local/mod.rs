@@ -5,6 +5,7 @@
 
 mod bells;
 mod places;
+mod pools;
 mod queue;
 mod sessions;
 
@@ -14,6 +15,7 @@ use std::time::Instant;
 
 use bells::Bells;
 use places::PlaceTable;
+pub use pools::PoolTable;
 use queue::WorkTable;
 use sessions::SessionTable;
 
@@ -34,6 +36,7 @@ struct Tables {
     sessions: SessionTable,
     work: WorkTable,
     places: PlaceTable,
+    pools: PoolTable,
 }
 
 impl Default for LocalCoordinator {
@@ -58,6 +61,7 @@ impl LocalCoordinator {
                 sessions,
                 work: WorkTable::default(),
                 places: PlaceTable::default(),
+                pools: PoolTable::default(),
             }),
             bells: Bells::default(),
         }

@@ -7,23 +7,26 @@ use std::future::ready;
 use windlass_core::RunId;
 
 use super::LocalCoordinator;
-use crate::{Error, GatePlace, Partition, Partitions, Pending, Places, TakePlace};
+use crate::{Error, GatePlace, HeldPlace, Partition, Partitions, Pending, Places, TakePlace};
 
 /// The runs that have a place, by gate.
 #[derive(Default)]
 pub(super) struct PlaceTable {
-    gates: BTreeMap<Box<str>, BTreeMap<RunId, Partition>>,
+    /// With the partition of each, and how often its place was taken.
+    gates: BTreeMap<Box<str>, BTreeMap<RunId, (Partition, u64)>>,
 }
 
 impl PlaceTable {
-    fn take(&mut self, TakePlace { place, limit }: TakePlace) -> bool {
+    fn take(&mut self, TakePlace { place, limit }: TakePlace) -> Option<u64> {
         let runs = self.gates.entry(place.gate).or_default();
         let most = limit.map_or(usize::MAX, |limit| limit as usize);
         if !runs.contains_key(&place.run) && runs.len() >= most {
-            return false;
+            return None;
         }
-        runs.insert(place.run, place.partition);
-        true
+        let (partition, takes) = runs.entry(place.run).or_insert((place.partition, 0));
+        *partition = place.partition;
+        *takes += 1;
+        Some(*takes)
     }
 
     fn give(&mut self, gate: &str, run: RunId) {
@@ -35,12 +38,22 @@ impl PlaceTable {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = GatePlace> {
+    /// How often a run's place was taken.
+    fn takes(&self, place: &GatePlace) -> Option<u64> {
+        let runs = self.gates.get(&place.gate)?;
+        runs.get(&place.run).map(|(_, takes)| *takes)
+    }
+
+    fn all(&self) -> impl Iterator<Item = HeldPlace> {
         self.gates.iter().flat_map(|(gate, runs)| {
-            runs.iter().map(|(&run, &partition)| GatePlace {
-                gate: gate.clone(),
-                run,
-                partition,
+            runs.iter().map(|(&run, &(partition, takes))| {
+                let gate = gate.clone();
+                let place = GatePlace {
+                    gate,
+                    run,
+                    partition,
+                };
+                HeldPlace { place, takes }
             })
         })
     }
@@ -57,16 +70,18 @@ impl LocalCoordinator {
 }
 
 impl Places for LocalCoordinator {
-    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>> {
+    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<Option<u64>>, Error>> {
         let table = &mut self.tables().places;
         let taken = places.into_iter().map(|place| table.take(place));
         Box::pin(ready(Ok(taken.collect())))
     }
 
-    fn give_places(&self, places: Vec<GatePlace>) -> Pending<'_, Result<(), Error>> {
+    fn give_places(&self, places: Vec<HeldPlace>) -> Pending<'_, Result<(), Error>> {
         let table = &mut self.tables().places;
-        for place in places {
-            table.give(&place.gate, place.run);
+        for HeldPlace { place, takes } in places {
+            if table.takes(&place) == Some(takes) {
+                table.give(&place.gate, place.run);
+            }
         }
         Box::pin(ready(Ok(())))
     }
@@ -76,7 +91,7 @@ impl Places for LocalCoordinator {
         partitions: &Partitions,
         after: Option<&GatePlace>,
         limit: usize,
-    ) -> Pending<'_, Result<Vec<GatePlace>, Error>> {
+    ) -> Pending<'_, Result<Vec<HeldPlace>, Error>> {
         let tables = self.tables();
         let behind = |place: &GatePlace| {
             after.is_none_or(|after| (&place.gate, place.run) > (&after.gate, after.run))
@@ -84,7 +99,7 @@ impl Places for LocalCoordinator {
         let meant = tables
             .places
             .all()
-            .filter(|place| partitions.contains(place.partition) && behind(place));
+            .filter(|it| partitions.contains(it.place.partition) && behind(&it.place));
         Box::pin(ready(Ok(meant.take(limit).collect())))
     }
 }

@@ -7,8 +7,8 @@ use std::future::ready;
 
 use super::LocalCoordinator;
 use crate::{
-    Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull, SessionId, WorkItem,
-    WorkKey, WorkLease, WorkQueue,
+    BegunItem, Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull, QueueDepth,
+    SessionId, TenantFilter, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 /// Tenant and action: what a worker pulls by.
@@ -37,9 +37,31 @@ struct Queued {
     item: WorkItem,
     age: u64,
     deliveries: u32,
+    /// When it was handed out first.
+    begun: Option<Began>,
     /// The worker is asked to end the attempt.
     stop: bool,
     lease: Option<Lease>,
+    /// The last worker whose lease ran out, and that lease.
+    last: Option<(Box<str>, WorkLease)>,
+}
+
+/// When an item was begun, by the queue's clock: an item of another process may have been begun
+/// before that clock was.
+#[derive(Clone, Copy)]
+struct Began(i64);
+
+impl Began {
+    fn before(now: u64, ms: u64) -> Self {
+        let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        Self(signed(now).saturating_sub(signed(ms)))
+    }
+
+    /// How long ago that is.
+    fn ago(self, now: u64) -> u64 {
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        u64::try_from(now.saturating_sub(self.0)).unwrap_or(0)
+    }
 }
 
 struct Lease {
@@ -73,8 +95,24 @@ impl WorkTable {
         let gone = self.by_session.iter().filter(|(id, _)| !is_live(**id));
         back.extend(gone.flat_map(|(_, keys)| keys.iter().copied()));
         for key in back {
-            self.take_back(key);
+            self.lapse(key);
         }
+    }
+
+    /// Lets an item whose lease has run out wait again.
+    fn lapse(&mut self, key: WorkKey) {
+        if let Some(queued) = self.items.get_mut(&key)
+            && let Some(lease) = &queued.lease
+        {
+            queued.last = Some((lease.worker.clone(), lease.number));
+        }
+        self.take_back(key);
+    }
+
+    /// Lets an item wait again that its worker did not get.
+    fn take_undelivered(&mut self, key: WorkKey) {
+        self.take_back(key);
+        self.was_not_delivered(key);
     }
 
     /// Lets an item wait again; an item whose attempt was asked to end is not handed out
@@ -85,6 +123,15 @@ impl WorkTable {
             Some(queued) if queued.stop => drop(self.items.remove(&key)),
             Some(_) => self.enqueue(key),
             None => {}
+        }
+    }
+
+    fn was_not_delivered(&mut self, key: WorkKey) {
+        if let Some(queued) = self.items.get_mut(&key) {
+            queued.deliveries = queued.deliveries.saturating_sub(1);
+            if queued.deliveries == 0 {
+                queued.begun = None;
+            }
         }
     }
 
@@ -135,20 +182,40 @@ impl WorkTable {
             item,
             age: self.next_age,
             deliveries: 0,
+            begun: None,
             stop: false,
             lease: None,
+            last: None,
         };
         self.items.insert(key, queued);
         self.enqueue(key);
     }
 
+    fn push_begun(
+        &mut self,
+        BegunItem { item, begun_ms }: BegunItem,
+        worker: &str,
+        session: SessionId,
+        now: u64,
+    ) -> Option<WorkLease> {
+        let key = item.key;
+        if self.items.contains_key(&key) {
+            return None;
+        }
+        self.push(item);
+        if let Some(queued) = self.items.get_mut(&key) {
+            queued.begun = Some(Began::before(now, begun_ms));
+        }
+        let leased = self.lease(key, worker, LeaseTerm::Session(session), now);
+        leased.map(|leased| leased.lease)
+    }
+
     fn pull(&mut self, pull: &Pull, now: u64) -> Vec<LeasedItem> {
         if let Some(holding) = &pull.holding {
-            let worker_key = (pull.tenant.clone(), pull.worker.clone());
-            let has = self.by_worker.get(&worker_key).cloned().unwrap_or_default();
             let holding: BTreeSet<&WorkKey> = holding.iter().collect();
+            let has = self.leased_to(&pull.worker, &pull.tenant);
             for key in has.into_iter().filter(|key| !holding.contains(key)) {
-                self.take_back(key);
+                self.take_undelivered(key);
             }
         }
         let mut fitting = self.fitting(pull);
@@ -166,6 +233,20 @@ impl WorkTable {
         leased
     }
 
+    /// The items that a worker has, of the runs of these tenants.
+    fn leased_to(&self, worker: &str, tenants: &TenantFilter) -> Vec<WorkKey> {
+        match tenants {
+            TenantFilter::Only(tenant) => {
+                let own = self.by_worker.get(&(tenant.clone(), worker.into()));
+                own.into_iter().flatten().copied().collect()
+            }
+            TenantFilter::Any => {
+                let own = self.by_worker.iter().filter(|(of, _)| *of.1 == *worker);
+                own.flat_map(|(_, keys)| keys.iter().copied()).collect()
+            }
+        }
+    }
+
     /// Items that the worker can do: of each action its first, as many as it has slots.
     fn fitting(&self, pull: &Pull) -> Vec<(Order, WorkKey)> {
         let can = |key: &WorkKey| {
@@ -174,11 +255,20 @@ impl WorkTable {
         };
         let actions: BTreeSet<&Box<str>> = pull.actions.iter().collect();
         let mut fitting = Vec::new();
-        for action in actions {
-            let channel = (pull.tenant.clone(), action.clone());
-            let waiting = self.waiting.get(&channel).into_iter().flatten();
+        let mut look = |waiting: Option<&BTreeMap<Order, WorkKey>>| {
+            let waiting = waiting.into_iter().flatten();
             let fits = waiting.filter(|(_, key)| can(key)).take(pull.slots);
             fitting.extend(fits.map(|(&order, &key)| (order, key)));
+        };
+        match &pull.tenant {
+            TenantFilter::Only(tenant) => actions
+                .iter()
+                .for_each(|&action| look(self.waiting.get(&(tenant.clone(), action.clone())))),
+            TenantFilter::Any => self
+                .waiting
+                .iter()
+                .filter(|((_, action), _)| actions.contains(action))
+                .for_each(|(_, waiting)| look(Some(waiting))),
         }
         fitting
     }
@@ -198,6 +288,7 @@ impl WorkTable {
             LeaseTerm::Session(_) => u64::MAX,
         };
         queued.deliveries += 1;
+        let begun = *queued.begun.get_or_insert(Began::before(now, 0));
         queued.lease = Some(Lease {
             number,
             worker: worker.into(),
@@ -218,6 +309,7 @@ impl WorkTable {
             item: queued.item.clone(),
             lease: number,
             deliveries: queued.deliveries,
+            begun_ms: begun.ago(now),
         };
         if let Some(waiting) = self.waiting.get_mut(&channel) {
             waiting.remove(&order);
@@ -242,15 +334,47 @@ impl WorkTable {
         leased.map(|leased| leased.lease)
     }
 
-    fn state(&self, key: WorkKey) -> Option<ItemState> {
+    fn state(&self, key: WorkKey, now: u64) -> Option<ItemState> {
         let queued = self.items.get(&key)?;
         Some(match &queued.lease {
-            None => ItemState::Waiting,
+            None => ItemState::Waiting {
+                last: queued.last.clone(),
+            },
             Some(lease) => ItemState::Leased {
                 worker: lease.worker.clone(),
                 lease: lease.number,
+                stop: queued.stop,
+                begun_ms: queued.begun.map_or(0, |begun| begun.ago(now)),
             },
         })
+    }
+
+    fn depth(&self, limit: usize) -> Vec<QueueDepth> {
+        let mut kinds: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for queued in self.items.values().filter(|queued| !queued.stop) {
+            let WorkItem {
+                tenant,
+                action,
+                requires,
+                ..
+            } = &queued.item;
+            let (waiting, leased) = kinds.entry((tenant, action, requires)).or_default();
+            match queued.lease {
+                None => *waiting += 1,
+                Some(_) => *leased += 1,
+            }
+        }
+        let mut depth = Vec::new();
+        for ((tenant, action, requires), (waiting, leased)) in kinds.into_iter().take(limit) {
+            depth.push(QueueDepth {
+                tenant: tenant.clone(),
+                action: action.clone(),
+                requires: requires.clone(),
+                waiting,
+                leased,
+            });
+        }
+        depth
     }
 
     /// Whether a lease is the current one of an item of that tenant.
@@ -302,6 +426,22 @@ impl WorkQueue for LocalCoordinator {
         Box::pin(ready(Ok(())))
     }
 
+    fn push_begun(
+        &self,
+        items: Vec<BegunItem>,
+        worker: &str,
+        session: SessionId,
+    ) -> Pending<'_, Result<Vec<Option<WorkLease>>, Error>> {
+        let (mut tables, now) = self.current();
+        let is_live = tables.sessions.is_live(session);
+        let leases = items.into_iter().map(|begun| match is_live {
+            true => tables.work.push_begun(begun, worker, session, now),
+            false => None,
+        });
+        let leases = leases.collect();
+        Box::pin(ready(Ok(leases)))
+    }
+
     fn pull(&self, pull: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>> {
         let (mut tables, now) = self.current();
         let over = match pull.term {
@@ -316,11 +456,15 @@ impl WorkQueue for LocalCoordinator {
     }
 
     fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
-        let (tables, _) = self.current();
+        let (tables, now) = self.current();
         let known = keys
             .iter()
-            .filter_map(|&key| Some((key, tables.work.state(key)?)));
+            .filter_map(|&key| Some((key, tables.work.state(key, now)?)));
         Box::pin(ready(Ok(known.collect())))
+    }
+
+    fn queue_depth(&self, limit: usize) -> Pending<'_, Result<Vec<QueueDepth>, Error>> {
+        Box::pin(ready(Ok(self.current().0.work.depth(limit))))
     }
 
     fn renew_item(
@@ -360,7 +504,7 @@ impl WorkQueue for LocalCoordinator {
         let (mut tables, _) = self.current();
         let answer = tables.work.answer(tenant, key, lease);
         if matches!(answer, LeaseAnswer::Held { .. }) {
-            tables.work.take_back(key);
+            tables.work.take_undelivered(key);
         }
         Box::pin(ready(Ok(answer)))
     }

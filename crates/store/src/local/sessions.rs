@@ -6,13 +6,14 @@ use std::future::ready;
 
 use super::LocalCoordinator;
 use crate::{
-    Error, ExpiredSession, JoinedSession, Leases, LiveSession, Partition, Pending, SessionId,
-    TakenPartition,
+    Error, ExpiredSession, JoinedSession, Leases, LiveSession, Partition, Pending, ProcessInfo,
+    SessionId, TakenPartition,
 };
 
 struct Session {
-    name: Box<str>,
+    process: ProcessInfo,
     duration_ms: u64,
+    began: u64,
     /// The first moment at which it is not live.
     until: u64,
 }
@@ -28,6 +29,8 @@ pub(super) struct SessionTable {
     holders: BTreeMap<Partition, SessionId>,
     /// Partitions that no session holds and whose last holder expired.
     left_by: BTreeMap<Partition, SessionId>,
+    /// The holders of named leases; one that is not live holds nothing.
+    named: BTreeMap<Box<str>, SessionId>,
 }
 
 impl SessionTable {
@@ -40,6 +43,7 @@ impl SessionTable {
             expired: BTreeMap::new(),
             holders: BTreeMap::new(),
             left_by: BTreeMap::new(),
+            named: BTreeMap::new(),
         }
     }
 
@@ -64,7 +68,7 @@ impl SessionTable {
         let ended: Vec<SessionId> = ended.map(|(&id, _)| id).collect();
         for id in ended {
             if let Some(session) = self.live.remove(&id) {
-                self.expired.insert(id, session.name);
+                self.expired.insert(id, session.process.name);
             }
             for partition in self.held_by(id) {
                 self.holders.remove(&partition);
@@ -79,11 +83,18 @@ impl SessionTable {
         held.map(|(&partition, _)| partition).collect()
     }
 
-    fn join(&mut self, id: SessionId, name: &str, duration_ms: u64, now: u64) -> JoinedSession {
+    fn join(
+        &mut self,
+        id: SessionId,
+        process: &ProcessInfo,
+        duration_ms: u64,
+        now: u64,
+    ) -> JoinedSession {
         self.next = self.next.max(id.0 + 1);
         let session = Session {
-            name: name.into(),
+            process: process.clone(),
             duration_ms,
+            began: now,
             until: now.saturating_add(duration_ms),
         };
         self.live.insert(id, session);
@@ -129,17 +140,49 @@ impl SessionTable {
         }
     }
 
+    fn describe(&mut self, session: SessionId, process: &ProcessInfo) -> bool {
+        let Some(live) = self.live.get_mut(&session) else {
+            return false;
+        };
+        let name = std::mem::take(&mut live.process.name);
+        live.process = ProcessInfo {
+            name,
+            ..process.clone()
+        };
+        true
+    }
+
+    fn take_named(&mut self, session: SessionId, name: &str) -> bool {
+        if !self.is_live(session) {
+            return false;
+        }
+        let holder = self.named.get(name).copied();
+        if holder.is_some_and(|holder| holder != session && self.is_live(holder)) {
+            return false;
+        }
+        self.named.insert(name.into(), session);
+        true
+    }
+
+    fn give_named(&mut self, session: SessionId, name: &str) {
+        if self.named.get(name) == Some(&session) {
+            self.named.remove(name);
+        }
+    }
+
     fn leave(&mut self, session: SessionId) -> bool {
         let held = self.held_by(session);
         self.give(session, &held);
         self.live.remove(&session).is_some()
     }
 
-    fn sessions(&self) -> Vec<LiveSession> {
+    fn sessions(&self, now: u64) -> Vec<LiveSession> {
         let live = self.live.iter().map(|(&id, session)| LiveSession {
             session: id,
-            name: session.name.clone(),
+            process: session.process.clone(),
             partitions: self.held_by(id),
+            began_ms: now.saturating_sub(session.began),
+            expires_ms: session.until.saturating_sub(now),
         });
         live.collect()
     }
@@ -155,9 +198,14 @@ impl SessionTable {
 
 impl LocalCoordinator {
     /// Begins a session with an id that another table gave.
-    pub fn join_as(&self, session: SessionId, name: &str, duration_ms: u64) -> JoinedSession {
+    pub fn join_as(
+        &self,
+        session: SessionId,
+        process: &ProcessInfo,
+        duration_ms: u64,
+    ) -> JoinedSession {
         let (mut tables, now) = self.current();
-        tables.sessions.join(session, name, duration_ms, now)
+        tables.sessions.join(session, process, duration_ms, now)
     }
 
     /// Whether a session is live.
@@ -175,10 +223,14 @@ impl LocalCoordinator {
 }
 
 impl Leases for LocalCoordinator {
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>> {
+    fn join(
+        &self,
+        process: &ProcessInfo,
+        duration_ms: u64,
+    ) -> Pending<'_, Result<JoinedSession, Error>> {
         let (mut tables, now) = self.current();
         let id = SessionId(tables.sessions.next);
-        let joined = tables.sessions.join(id, name, duration_ms, now);
+        let joined = tables.sessions.join(id, process, duration_ms, now);
         Box::pin(ready(Ok(joined)))
     }
 
@@ -201,8 +253,28 @@ impl Leases for LocalCoordinator {
         Box::pin(ready(Ok(())))
     }
 
+    fn describe(
+        &self,
+        session: SessionId,
+        process: &ProcessInfo,
+    ) -> Pending<'_, Result<bool, Error>> {
+        let described = self.current().0.sessions.describe(session, process);
+        Box::pin(ready(Ok(described)))
+    }
+
+    fn take_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<bool, Error>> {
+        let taken = self.current().0.sessions.take_named(session, name);
+        Box::pin(ready(Ok(taken)))
+    }
+
+    fn give_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<(), Error>> {
+        self.current().0.sessions.give_named(session, name);
+        Box::pin(ready(Ok(())))
+    }
+
     fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>> {
-        Box::pin(ready(Ok(self.current().0.sessions.sessions())))
+        let (tables, now) = self.current();
+        Box::pin(ready(Ok(tables.sessions.sessions(now))))
     }
 
     fn leave(&self, session: SessionId) -> Pending<'_, Result<bool, Error>> {

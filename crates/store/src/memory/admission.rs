@@ -8,8 +8,8 @@ use windlass_core::{RunId, RunStatus};
 
 use super::{State, answer};
 use crate::{
-    Admission, Error, GateCount, MemoryStore, Partitions, Pending, Queries as _, RunRow,
-    TenantGate, Wait as _,
+    Admission, Error, GateCount, MemoryStore, Partitions, Pending, Places as _, Queries as _,
+    RunRow, TenantGate, Wait as _,
 };
 
 impl State {
@@ -116,6 +116,34 @@ impl Admission for MemoryStore {
             });
             begun.truncate(limit);
             Ok(begun)
+        })
+    }
+
+    fn without_place(
+        &self,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let places = self.places(partitions, None, usize::MAX).wait()?;
+            let held: BTreeSet<(Box<str>, RunId)> = places
+                .into_iter()
+                .map(|it| (it.place.gate, it.place.run))
+                .collect();
+            let is_active = |row: &RunRow| {
+                matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead
+            };
+            let has_none = |row: &RunRow| {
+                let place = row.gate.clone().map(|gate| (gate, row.run));
+                place.is_some_and(|place| !held.contains(&place))
+            };
+            let mut rows = self.unfinished(after, usize::MAX).wait()?;
+            rows.retain(|row| {
+                is_active(row) && partitions.contains(row.partition) && has_none(row)
+            });
+            rows.truncate(limit);
+            Ok(rows)
         })
     }
 

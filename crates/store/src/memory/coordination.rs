@@ -1,9 +1,11 @@
 //! Leases, work and wake-ups in memory: those of one process, with a clock that tests give.
 
 use crate::{
-    Bell, Error, ExpiredSession, GatePlace, ItemState, JoinedSession, LeaseAnswer, LeaseTerm,
-    LeasedItem, Leases, Listener, LiveSession, MemoryStore, Partition, Partitions, Pending, Places,
-    Pull, SessionId, TakePlace, TakenPartition, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
+    BegunItem, Bell, Error, ExpiredSession, GatePlace, GivenSlots, HeldPlace, ItemState,
+    JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem, Leases, Listener, LiveSession, MemoryStore,
+    Partition, Partitions, Pending, Places, PoolKey, PoolRemoval, PoolRow, PoolUse, Pools,
+    ProcessInfo, Pull, QueueDepth, SessionId, SlotRequest, SlotsTaken, TakePlace, TakenPartition,
+    TenantFilter, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 impl MemoryStore {
@@ -19,8 +21,12 @@ impl MemoryStore {
 }
 
 impl Leases for MemoryStore {
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>> {
-        self.coordinator.join(name, duration_ms)
+    fn join(
+        &self,
+        process: &ProcessInfo,
+        duration_ms: u64,
+    ) -> Pending<'_, Result<JoinedSession, Error>> {
+        self.coordinator.join(process, duration_ms)
     }
 
     fn renew(&self, session: SessionId) -> Pending<'_, Result<bool, Error>> {
@@ -37,6 +43,22 @@ impl Leases for MemoryStore {
 
     fn give(&self, session: SessionId, partitions: &[Partition]) -> Pending<'_, Result<(), Error>> {
         self.coordinator.give(session, partitions)
+    }
+
+    fn describe(
+        &self,
+        session: SessionId,
+        process: &ProcessInfo,
+    ) -> Pending<'_, Result<bool, Error>> {
+        self.coordinator.describe(session, process)
+    }
+
+    fn take_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<bool, Error>> {
+        self.coordinator.take_named(session, name)
+    }
+
+    fn give_named(&self, session: SessionId, name: &str) -> Pending<'_, Result<(), Error>> {
+        self.coordinator.give_named(session, name)
     }
 
     fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>> {
@@ -57,11 +79,11 @@ impl Leases for MemoryStore {
 }
 
 impl Places for MemoryStore {
-    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<bool>, Error>> {
+    fn take_places(&self, places: Vec<TakePlace>) -> Pending<'_, Result<Vec<Option<u64>>, Error>> {
         self.coordinator.take_places(places)
     }
 
-    fn give_places(&self, places: Vec<GatePlace>) -> Pending<'_, Result<(), Error>> {
+    fn give_places(&self, places: Vec<HeldPlace>) -> Pending<'_, Result<(), Error>> {
         self.coordinator.give_places(places)
     }
 
@@ -70,8 +92,56 @@ impl Places for MemoryStore {
         partitions: &Partitions,
         after: Option<&GatePlace>,
         limit: usize,
-    ) -> Pending<'_, Result<Vec<GatePlace>, Error>> {
+    ) -> Pending<'_, Result<Vec<HeldPlace>, Error>> {
         self.coordinator.places(partitions, after, limit)
+    }
+}
+
+impl Pools for MemoryStore {
+    fn put_pool(&self, pool: PoolRow) -> Pending<'_, Result<Option<u32>, Error>> {
+        self.coordinator.put_pool(pool)
+    }
+
+    fn pool(&self, pool: &PoolKey) -> Pending<'_, Result<Option<PoolRow>, Error>> {
+        self.coordinator.pool(pool)
+    }
+
+    fn pools(
+        &self,
+        tenant: &TenantFilter,
+        after: Option<&PoolKey>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<PoolRow>, Error>> {
+        self.coordinator.pools(tenant, after, limit)
+    }
+
+    fn remove_pool(&self, pool: &PoolKey) -> Pending<'_, Result<PoolRemoval, Error>> {
+        self.coordinator.remove_pool(pool)
+    }
+
+    fn take_slots(&self, requests: Vec<SlotRequest>) -> Pending<'_, Result<SlotsTaken, Error>> {
+        self.coordinator.take_slots(requests)
+    }
+
+    fn give_slots(&self, given: &[GivenSlots]) -> Pending<'_, Result<Vec<PoolKey>, Error>> {
+        self.coordinator.give_slots(given)
+    }
+
+    fn next_in_line(&self, pool: &PoolKey) -> Pending<'_, Result<Option<SlotRequest>, Error>> {
+        self.coordinator.next_in_line(pool)
+    }
+
+    fn pool_use(&self, pool: &PoolKey, most: usize) -> Pending<'_, Result<PoolUse, Error>> {
+        self.coordinator.pool_use(pool, most)
+    }
+
+    fn slots(
+        &self,
+        partitions: &Partitions,
+        after: Option<WorkKey>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<SlotRequest>, Error>> {
+        self.coordinator.slots(partitions, after, limit)
     }
 }
 
@@ -90,12 +160,25 @@ impl WorkQueue for MemoryStore {
         self.coordinator.push(items)
     }
 
+    fn push_begun(
+        &self,
+        items: Vec<BegunItem>,
+        worker: &str,
+        session: SessionId,
+    ) -> Pending<'_, Result<Vec<Option<WorkLease>>, Error>> {
+        self.coordinator.push_begun(items, worker, session)
+    }
+
     fn pull(&self, pull: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>> {
         self.coordinator.pull(pull)
     }
 
     fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
         self.coordinator.known(keys)
+    }
+
+    fn queue_depth(&self, limit: usize) -> Pending<'_, Result<Vec<QueueDepth>, Error>> {
+        self.coordinator.queue_depth(limit)
     }
 
     fn renew_item(

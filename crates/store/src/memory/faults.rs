@@ -22,6 +22,8 @@ pub enum AppendFault {
     Overtaken,
     /// It is not written, the answer is lost, and so is the record before it.
     CommitLost,
+    /// It is refused: the store cannot write.
+    Refused,
 }
 
 impl MemoryStore {
@@ -62,6 +64,10 @@ impl State {
                     ..append.clone()
                 })?;
                 self.append(append)
+            }
+            Some(AppendFault::Refused) => {
+                let full = Error::Full("as the test wants".to_owned());
+                Err(AppendError::Failed(full))
             }
             Some(AppendFault::CommitLost) => {
                 if let Some(stored) = self.runs.get_mut(&run) {

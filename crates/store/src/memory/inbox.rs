@@ -8,7 +8,8 @@ use windlass_core::RunId;
 
 use super::answer;
 use crate::{
-    Error, Inbox, InboxItem, MemoryStore, Offer, OfferAnswer, Partition, Partitions, Pending,
+    Error, Inbox, InboxBounds, InboxItem, MemoryStore, Offer, OfferAnswer, Partition, Partitions,
+    Pending,
 };
 
 /// What was offered to one run.
@@ -17,6 +18,8 @@ pub(super) struct RunInbox {
     partition: Partition,
     /// Oldest first.
     waiting: Vec<InboxItem>,
+    /// How many were offered.
+    offered: u64,
     /// The reasons, by key.
     refused: BTreeMap<Box<str>, Vec<u8>>,
 }
@@ -26,6 +29,7 @@ impl RunInbox {
         Self {
             partition,
             waiting: Vec::new(),
+            offered: 0,
             refused: BTreeMap::new(),
         }
     }
@@ -44,7 +48,9 @@ impl RunInbox {
     fn offer(&mut self, offer: Offer) -> bool {
         let first = !self.waits(&offer.key) && !self.refused.contains_key(&offer.key);
         if first {
+            self.offered += 1;
             self.waiting.push(InboxItem {
+                number: self.offered,
                 key: offer.key,
                 bytes: offer.bytes,
             });
@@ -65,11 +71,17 @@ impl Inbox for MemoryStore {
         Box::pin(ready(Ok(offered)))
     }
 
-    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
+    fn inbox_page(
+        &self,
+        run: RunId,
+        after: u64,
+        most: InboxBounds,
+    ) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
         answer(|| {
             let state = self.state();
-            let inbox = state.inbox.get(&run);
-            Ok(inbox.map(|inbox| inbox.waiting.clone()).unwrap_or_default())
+            let waiting = state.inbox.get(&run).map(|inbox| &inbox.waiting);
+            let later = waiting.into_iter().flatten().filter(|it| it.number > after);
+            most.cut(later.cloned().map(Ok))
         })
     }
 

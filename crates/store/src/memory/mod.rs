@@ -20,6 +20,7 @@ mod secrets;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use windlass_core::{Digest, RunId, RunStatus};
 
@@ -59,6 +60,8 @@ struct State {
     blobs: BTreeMap<Digest, Arc<[u8]>>,
     /// The values that each run's log refers to.
     uses: BTreeMap<RunId, BTreeSet<Digest>>,
+    /// Values that stay although no log may refer to them, since when.
+    held: BTreeMap<Digest, Instant>,
     resources: BTreeMap<RunId, Vec<ResourceRow>>,
     resource_keys: BTreeSet<ResourceKey>,
     workflows: BTreeMap<catalogue::WorkflowKey, catalogue::Workflow>,
@@ -213,9 +216,11 @@ impl Log for MemoryStore {
         let mut state = self.state();
         let answers = batch.into_iter().map(|mut append| {
             let (run, releases) = (append.run, std::mem::take(&mut append.releases));
+            let slots = std::mem::take(&mut append.slots);
             let answer = state.append_or_fail(append);
             if answer.is_ok() {
                 self.coordinator.release_places(run, &releases);
+                self.coordinator.release_slots(run, &slots);
             }
             answer
         });
@@ -299,6 +304,14 @@ impl Log for MemoryStore {
 impl Blobs for MemoryStore {
     fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
         self.state().blobs.entry(blob.digest).or_insert(blob.bytes);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn hold_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
+        let mut state = self.state();
+        state.release_held(Instant::now());
+        state.held.insert(blob.digest, Instant::now());
+        state.blobs.entry(blob.digest).or_insert(blob.bytes);
         Box::pin(ready(Ok(())))
     }
 

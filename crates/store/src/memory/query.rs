@@ -5,10 +5,10 @@ use std::ops::Bound;
 
 use windlass_core::{Millis, RunId};
 
-use super::{answer, resource_key};
+use super::{State, answer, resource_key};
 use crate::{
-    Error, Health, MemoryStore, Partitions, Pending, Queries, ResourceRow, RunFilter, RunPage,
-    RunRow,
+    Error, Health, MemoryStore, Partitions, Pending, Queries, Relatives, ResourceRow, RunFilter,
+    RunPage, RunRow,
 };
 
 impl Queries for MemoryStore {
@@ -25,7 +25,8 @@ impl Queries for MemoryStore {
                 .range((Bound::Unbounded, before))
                 .rev()
                 .filter_map(|(_, run)| run.row.as_ref())
-                .filter(|row| filter.matches(row));
+                .filter(|row| filter.matches(row))
+                .filter(|row| !filter.unforked || !state.is_forked(row.run));
             let page: Vec<RunRow> = rows.by_ref().take(filter.page()).cloned().collect();
             let next = rows.next().and(page.last()).map(|row| row.run);
             Ok(RunPage { rows: page, next })
@@ -102,6 +103,22 @@ impl Queries for MemoryStore {
             let children = rows.filter(|row| row.parent == Some(parent));
             Ok(children.cloned().collect())
         })
+    }
+
+    fn relatives(&self, runs: &[RunId]) -> Pending<'_, Result<Vec<Relatives>, Error>> {
+        let state = self.state();
+        let rows = || state.runs.values().rev().filter_map(|run| run.row.as_ref());
+        let each = runs.iter().map(|run| {
+            let children = rows().filter(|row| row.parent == Some(*run));
+            let children = children.take(Relatives::MOST_CHILDREN as usize).count();
+            let forks = rows().filter(|row| row.origin == Some(*run));
+            let forks = forks.take(Relatives::MOST_FORKS);
+            Relatives {
+                children: u32::try_from(children).unwrap_or(u32::MAX),
+                forks: forks.map(|row| row.run).collect(),
+            }
+        });
+        Box::pin(ready(Ok(each.collect())))
     }
 
     fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {
@@ -189,5 +206,13 @@ impl MemoryStore {
             .collect();
         times.sort_unstable();
         times
+    }
+}
+
+impl State {
+    /// Whether another run was forked from this one.
+    fn is_forked(&self, run: RunId) -> bool {
+        let mut rows = self.runs.values().filter_map(|run| run.row.as_ref());
+        rows.any(|row| row.origin == Some(run))
     }
 }

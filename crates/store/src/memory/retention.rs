@@ -1,11 +1,12 @@
 //! Forgetting in memory.
 
 use std::future::ready;
+use std::time::Instant;
 
 use windlass_core::{Digest, Millis, RunId};
 
 use super::{State, answer, resource_key};
-use crate::{Error, MemoryStore, Pending, REQUEST_CLAIM, Retention, RunRow, request_key};
+use crate::{Error, HOLD, MemoryStore, Pending, REQUEST_CLAIM, Retention, RunRow, request_key};
 
 impl State {
     /// Whether no other run needs a run any more.
@@ -42,11 +43,27 @@ impl State {
             self.resource_keys.remove(&resource_key(&resource));
         }
         for digest in self.uses.remove(&run).unwrap_or_default() {
-            if !self.uses.values().any(|used| used.contains(&digest)) {
-                self.blobs.remove(&digest);
-            }
+            self.remove_unused(&digest);
         }
         true
+    }
+
+    fn remove_unused(&mut self, digest: &Digest) {
+        let used = self.uses.values().any(|used| used.contains(digest));
+        if !used && !self.held.contains_key(digest) {
+            self.blobs.remove(digest);
+        }
+    }
+
+    /// Ends the holds that have lasted long enough.
+    pub(super) fn release_held(&mut self, now: Instant) {
+        let expired = self
+            .held
+            .extract_if(.., |_, since| now.duration_since(*since) > HOLD);
+        let expired: Vec<Digest> = expired.map(|(digest, _)| digest).collect();
+        for digest in expired {
+            self.remove_unused(&digest);
+        }
     }
 }
 
@@ -88,12 +105,16 @@ impl Retention for MemoryStore {
             let state = self.state();
             let records = state.runs.values().flat_map(|run| &run.records);
             let records: usize = records.map(|record| record.bytes.len()).sum();
-            let blobs: usize = state.blobs.values().map(|bytes| bytes.len()).sum();
+            let is_used = |digest: &Digest| state.uses.values().any(|used| used.contains(digest));
+            let counts = |digest: &Digest| !state.held.contains_key(digest) || is_used(digest);
+            let blobs = state.blobs.iter().filter(|(digest, _)| counts(digest));
+            let blobs: usize = blobs.map(|(_, bytes)| bytes.len()).sum();
             Ok((records + blobs) as u64)
         })
     }
 
     fn vacuum(&self) -> Pending<'_, Result<(), Error>> {
+        self.state().release_held(Instant::now());
         Box::pin(ready(Ok(())))
     }
 

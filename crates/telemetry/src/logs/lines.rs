@@ -2,7 +2,6 @@
 //! on; if the queue is full because the reader is slow, the line is dropped and counted.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -27,12 +26,12 @@ enum Item {
 #[derive(Clone)]
 pub(crate) struct Lines {
     queue: SyncSender<Item>,
-    dropped: Arc<Counter>,
+    dropped: Counter,
 }
 
 impl Lines {
     /// Starts the thread; it ends when the last clone is gone.
-    pub(crate) fn start(sink: Box<dyn Write + Send>, dropped: Arc<Counter>) -> io::Result<Self> {
+    pub(crate) fn start(sink: Box<dyn Write + Send>, dropped: Counter) -> io::Result<Self> {
         let (queue, items) = sync_channel(QUEUE);
         thread::Builder::new()
             .name("windlass-log".into())
@@ -80,7 +79,7 @@ fn write_all(items: &Receiver<Item>, mut sink: Box<dyn Write + Send>) {
 impl Write for &Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.queue.try_send(Item::Line(line.to_vec())).is_err() {
-            self.dropped.add(1);
+            self.dropped.inc();
         }
         Ok(line.len())
     }
@@ -100,7 +99,7 @@ impl<'a> MakeWriter<'a> for Lines {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Condvar, Mutex};
+    use std::sync::{Arc, Condvar, Mutex};
 
     use super::*;
 
@@ -134,21 +133,21 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_holds_nobody_up() {
+    fn a_reader_that_does_not_read_delays_no_writer() {
         let gate = Arc::<Gate>::default();
-        let dropped = Arc::<Counter>::default();
+        let dropped = Counter::default();
         let sink = Box::new(Sink(Arc::clone(&gate)));
-        let lines = Lines::start(sink, Arc::clone(&dropped)).unwrap();
+        let lines = Lines::start(sink, dropped.clone()).unwrap();
         let said = QUEUE as u64 + 100;
         for _ in 0..said {
             (&lines).write_all(b"line\n").unwrap();
         }
         // One line may be with the thread.
-        assert!(dropped.value() >= 99, "{}", dropped.value());
+        assert!(dropped.get() >= 99, "{}", dropped.get());
         gate.state.lock().unwrap().open = true;
         gate.opened.notify_all();
         lines.flush();
         let written = gate.state.lock().unwrap().written;
-        assert_eq!(written + dropped.value(), said);
+        assert_eq!(written + dropped.get(), said);
     }
 }

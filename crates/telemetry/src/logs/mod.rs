@@ -9,7 +9,6 @@ pub mod say;
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
-use std::sync::Arc;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -99,7 +98,7 @@ impl LogOptions {
 }
 
 /// Starts writing and makes this program's events go there; the first call wins.
-pub(crate) fn start(options: LogOptions, dropped: Arc<Counter>) -> io::Result<Lines> {
+pub(crate) fn start(options: LogOptions, dropped: Counter) -> io::Result<Lines> {
     let is_terminal = matches!(options.sink, LogSink::Stderr) && io::stderr().is_terminal();
     let text = match options.format {
         Format::Auto => is_terminal,

@@ -31,6 +31,11 @@ pub(crate) fn began(about: &RunSummary, recovered: bool) {
 pub(crate) fn finished(about: &RunSummary, status: RunStatus, milliseconds: u64) {
     let queued = &about.queued;
     let error = about.finished.as_ref().and_then(|end| end.error.as_ref());
+    let cause = error.and_then(|error| error.causes.first());
+    let cause_run = cause.map(|cause| tracing::field::display(cause.execution_id));
+    let cause_node = cause.map(|cause| &*cause.node);
+    let cause_code = cause.map(|cause| &*cause.code);
+    let cause_message = cause.map(|cause| &*cause.message);
     let (code, error) = (
         error.map(|error| &*error.code),
         error.map(|error| &*error.message),
@@ -47,6 +52,10 @@ pub(crate) fn finished(about: &RunSummary, status: RunStatus, milliseconds: u64)
                 durationMs = milliseconds,
                 code,
                 error,
+                causeExecutionId = cause_run,
+                causeNode = cause_node,
+                causeCode = cause_code,
+                causeMessage = cause_message,
                 "run finished",
             )
         };
@@ -168,27 +177,17 @@ pub fn quarantined(run: RunId, reason: &str) {
     );
 }
 
-/// A run went to the dead letters.
-pub(crate) fn dead_lettered(run: RunId, reason: &str) {
-    error!(
-        target: TARGET,
-        executionId = %run,
-        error = reason,
-        "run became a dead letter",
-    );
-}
-
 /// Something stored is damaged.
 pub(crate) fn damaged(what: &str, reason: &str) {
     error!(
         target: TARGET,
         what,
         error = reason,
-        "stored data is damaged; everything else goes on",
+        "stored data is damaged; all other data stays in use",
     );
 }
 
-/// Runs that were under way when the program last ended go on.
+/// Runs that were under way when the program last ended were recovered.
 pub fn recovered(runs: usize, paused: usize, unreadable: usize) {
     info!(target: TARGET, runs, paused, unreadable, "recovery done");
 }
@@ -197,6 +196,11 @@ pub fn recovered(runs: usize, paused: usize, unreadable: usize) {
 pub fn server_started(address: SocketAddr) {
     let version = env!("CARGO_PKG_VERSION");
     info!(target: TARGET, %address, program = version, "server started");
+}
+
+/// Something that people are told on a terminal, where the log is for programs.
+pub fn note(text: &str) {
+    info!(target: TARGET, "{text}");
 }
 
 /// The server accepts no new requests and finishes those under way.

@@ -15,6 +15,7 @@ pub(crate) const OTHER: &str = "other";
 const MEAN_BYTES: usize = 32;
 
 /// Series by the value of a label.
+#[derive(Debug)]
 pub(crate) struct Bounded<T> {
     series: RwLock<Series<T>>,
     limit: usize,
@@ -23,6 +24,7 @@ pub(crate) struct Bounded<T> {
     make: fn() -> T,
 }
 
+#[derive(Debug)]
 struct Series<T> {
     by_label: HashMap<Box<str>, Arc<T>>,
     /// Bytes of all labels together.
@@ -111,21 +113,20 @@ impl<T> Bounded<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cell::Counter;
+    use super::super::Counter;
     use super::*;
 
     fn counts(bounded: &Bounded<Counter>) -> Vec<(Box<str>, u64)> {
         let all = bounded.all().into_iter();
-        all.map(|(label, counter)| (label, counter.value()))
-            .collect()
+        all.map(|(label, counter)| (label, counter.get())).collect()
     }
 
     #[test]
-    fn what_comes_late_shares_a_place() {
+    fn labels_past_the_limit_share_a_series() {
         let bounded = Bounded::new(3, Counter::default);
         for round in 0..2 {
             for label in 0..100 {
-                bounded.of(&format!("w{label}")).add(1);
+                bounded.of(&format!("w{label}")).inc_by(1);
             }
             assert_eq!(bounded.all().len(), 4, "round {round}");
         }
@@ -135,25 +136,25 @@ mod tests {
     }
 
     #[test]
-    fn long_labels_have_no_place_and_many_bytes_share_one() {
+    fn long_labels_share_a_series_and_all_labels_are_bounded_in_bytes() {
         let bounded = Bounded::new(100, Counter::default);
-        bounded.of(&"x".repeat(KEY_BYTES + 1)).add(1);
+        bounded.of(&"x".repeat(KEY_BYTES + 1)).inc_by(1);
         assert_eq!(counts(&bounded), [(Box::from(OTHER), 1)]);
         for label in 0..1000 {
-            bounded.of(&format!("{label:0>128}")).add(1);
+            bounded.of(&format!("{label:0>128}")).inc_by(1);
         }
         let bytes: usize = bounded.all().iter().map(|(label, _)| label.len()).sum();
         assert!(bytes <= 100 * MEAN_BYTES + OTHER.len(), "{bytes}");
     }
 
     #[test]
-    fn reserved_names_keep_their_place_whoever_comes_first() {
+    fn reserved_names_keep_their_series_whatever_comes_first() {
         let names = BTreeSet::from(["core.echo".into()]);
         let bounded = Bounded::reserved(names, Counter::default);
         for label in 0..10_000 {
-            bounded.of(&format!("made.up{label}")).add(1);
+            bounded.of(&format!("made.up{label}")).inc_by(1);
         }
-        bounded.of("core.echo").add(1);
+        bounded.of("core.echo").inc_by(1);
         let expected = [(Box::from("core.echo"), 1), (Box::from(OTHER), 10_000)];
         assert_eq!(counts(&bounded), expected);
     }

@@ -2,15 +2,18 @@
 //! send; methods and statuses are few by nature.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::Counter;
 use super::bounded::{Bounded, OTHER};
-use super::cell::Histogram;
 use super::page::Page;
 
 /// Requests take from a millisecond to the longest that a server waits.
-const BOUNDS: &[f64] = &[
+const BOUNDS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
@@ -33,14 +36,16 @@ pub struct HttpExchange<'a> {
 }
 
 /// What is counted of all requests.
+#[derive(Debug)]
 pub(crate) struct Http {
     routes: Bounded<Route>,
 }
 
+#[derive(Debug)]
 struct Route {
     duration: Histogram,
     /// How many requests of each method had each status.
-    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    requests: Mutex<BTreeMap<(&'static str, u16), Counter>>,
 }
 
 impl Route {
@@ -61,7 +66,7 @@ impl Http {
 
     pub(crate) fn record(&self, exchange: &HttpExchange<'_>) {
         let route = self.routes.of(exchange.route);
-        route.duration.observe(exchange.took);
+        route.duration.observe(exchange.took.as_secs_f64());
         let known = METHODS.iter().find(|name| **name == exchange.method);
         let method = known.copied().unwrap_or(OTHER);
         let status = if (100..600).contains(&exchange.status) {
@@ -73,34 +78,43 @@ impl Http {
             .requests
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        *requests.entry((method, status)).or_default() += 1;
+        requests.entry((method, status)).or_default().inc();
     }
 
-    pub(crate) fn show(&self, page: &mut Page) {
+    pub(super) fn show(&self, page: &mut Page<'_>) -> fmt::Result {
         let all = self.routes.all();
-        let name = "http_requests_total";
-        page.family(name, "counter", "Requests that were answered.");
-        for (route, series) in &all {
-            let requests = series
-                .requests
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            for ((method, status), count) in &*requests {
-                let status = status.to_string();
-                let labels = [
-                    ("route", &**route),
-                    ("method", *method),
-                    ("status", &*status),
-                ];
-                page.sample(name, &labels, count);
-            }
-        }
-        let name = "http_request_duration_seconds";
-        page.family(name, "histogram", "From a request to its answer.");
-        for (route, series) in &all {
-            page.histogram(name, &[("route", route)], &series.duration);
-        }
+        let counts: Vec<_> = all.iter().flat_map(counts_of).collect();
+        page.family(
+            "windlass_http_requests_total",
+            "Requests that were answered.",
+            counts.iter().map(|(labels, count)| (labels.clone(), count)),
+        )?;
+        page.family(
+            "windlass_http_request_duration_seconds",
+            "Time from a request to its answer.",
+            all.iter()
+                .map(|(route, series)| ([("route", &**route)], &series.duration)),
+        )
     }
+}
+
+/// How many requests of a route had each method and status.
+fn counts_of(
+    (route, series): &(Box<str>, Arc<Route>),
+) -> Vec<([(&'static str, String); 3], Counter)> {
+    let requests = series
+        .requests
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let labelled = requests.iter().map(|((method, status), count)| {
+        let labels = [
+            ("route", route.to_string()),
+            ("method", (*method).to_owned()),
+            ("status", status.to_string()),
+        ];
+        (labels, count.clone())
+    });
+    labelled.collect()
 }
 
 #[cfg(test)]
@@ -119,14 +133,18 @@ mod tests {
                 correlation_id: None,
             });
         }
-        let mut page = Page::default();
-        http.show(&mut page);
-        let page = page.finish();
-        let series = page
-            .lines()
-            .filter(|line| line.starts_with("http_requests_total{"));
-        assert_eq!(series.count(), 3);
-        let last = "http_requests_total{route=\"other\",method=\"other\",status=\"0\"} 498";
-        assert!(page.contains(last), "{page}");
+        let counts = http.routes.all();
+        let counts: Vec<_> = counts.iter().flat_map(counts_of).collect();
+        assert_eq!(counts.len(), 3);
+        let labels = |values: [&str; 3]| {
+            let mut values = values.map(str::to_owned).into_iter();
+            ["route", "method", "status"].map(|name| (name, values.next().unwrap()))
+        };
+        let (last, count) = counts
+            .iter()
+            .find(|(labels, _)| labels[0].1 == OTHER)
+            .unwrap();
+        assert_eq!(last, &labels([OTHER, OTHER, "0"]));
+        assert_eq!(count.get(), 498);
     }
 }

@@ -1,93 +1,197 @@
-//! The Prometheus text format, version 0.0.4.
+//! The metrics page in Prometheus' text format, version 0.0.4.
+//!
+//! `prometheus-client` encodes OpenMetrics, whose comments name a counter without `_total`.
+//! Readers of the older format, which every scraper and `promtool` understand, would find a
+//! counter without type and help, so the comments get the suffix back.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
-use super::cell::Histogram;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::{MetricType, TypedMetric};
+use prometheus_client::registry::Registry;
 
-/// A page being written.
-#[derive(Default)]
-pub(crate) struct Page(String);
+use super::Metrics;
 
-/// Names of labels with their values.
-pub(crate) type Labels<'a> = &'a [(&'a str, &'a str)];
+/// A number that another part of the program keeps, read when the page is requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The metric's name; that of a counter ends with `_total`.
+    pub name: &'static str,
+    /// What it counts or measures.
+    pub help: &'static str,
+    /// Whether it can fall.
+    pub kind: ReadingKind,
+    /// The number now.
+    pub value: u64,
+}
 
-impl Page {
-    /// What the following samples are.
-    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
+/// Whether a number can fall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadingKind {
+    /// It only grows while the process lives.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
 
-    pub(crate) fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
-        self.0.push_str(name);
-        self.labels(labels, None);
-        let _ = writeln!(self.0, " {value}");
-    }
+/// The suffix of a counter's name.
+const TOTAL: &str = "_total";
 
-    pub(crate) fn histogram(&mut self, name: &str, labels: Labels<'_>, histogram: &Histogram) {
-        let (bounds, all) = histogram.cumulative();
-        for (bound, count) in bounds {
-            let _ = write!(self.0, "{name}_bucket");
-            self.labels(labels, Some(&bound.to_string()));
-            let _ = writeln!(self.0, " {count}");
+/// The families of a page while they are encoded.
+pub(super) struct Page<'a>(DescriptorEncoder<'a>);
+
+impl Page<'_> {
+    /// A metric with a series for each set of labels.
+    pub(super) fn family<'m, L, M>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl Iterator<Item = (L, &'m M)>,
+    ) -> fmt::Result
+    where
+        L: EncodeLabelSet,
+        M: EncodeMetric + TypedMetric + 'm,
+    {
+        let name = name.strip_suffix(TOTAL).unwrap_or(name);
+        let mut family = self.0.encode_descriptor(name, help, None, M::TYPE)?;
+        for (labels, metric) in series {
+            metric.encode(family.encode_family(&labels)?)?;
         }
-        let _ = write!(self.0, "{name}_bucket");
-        self.labels(labels, Some("+Inf"));
-        let _ = writeln!(self.0, " {all}");
-        self.sample(&format!("{name}_sum"), labels, histogram.sum_seconds());
-        self.sample(&format!("{name}_count"), labels, all);
+        Ok(())
     }
 
-    fn labels(&mut self, labels: Labels<'_>, bound: Option<&str>) {
-        let bound = bound.map(|bound| ("le", bound));
-        let mut separator = '{';
-        for (name, value) in labels.iter().copied().chain(bound) {
-            let _ = write!(self.0, "{separator}{name}=\"");
-            for letter in value.chars() {
-                match letter {
-                    '\\' => self.0.push_str("\\\\"),
-                    '"' => self.0.push_str("\\\""),
-                    '\n' => self.0.push_str("\\n"),
-                    letter => self.0.push(letter),
-                }
+    /// A metric without labels.
+    pub(super) fn single<M>(&mut self, name: &str, help: &str, metric: &M) -> fmt::Result
+    where
+        M: EncodeMetric + TypedMetric,
+    {
+        let name = name.strip_suffix(TOTAL).unwrap_or(name);
+        metric.encode(self.0.encode_descriptor(name, help, None, M::TYPE)?)
+    }
+
+    fn reading(&mut self, reading: &Reading) -> fmt::Result {
+        let Reading {
+            name,
+            help,
+            kind,
+            value,
+        } = *reading;
+        match kind {
+            ReadingKind::Counter => self.single(name, help, &ConstCounter::new(value)),
+            ReadingKind::Gauge => {
+                let value = i64::try_from(value).unwrap_or(i64::MAX);
+                self.single(name, help, &ConstGauge::new(value))
             }
-            self.0.push('"');
-            separator = ',';
-        }
-        if separator == ',' {
-            self.0.push('}');
         }
     }
+}
 
-    pub(crate) fn finish(self) -> String {
-        self.0
+/// All metrics at one moment.
+#[derive(Debug)]
+struct Snapshot {
+    metrics: Arc<Metrics>,
+    readings: Vec<Reading>,
+    queue: Vec<(String, [u64; 2])>,
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page(encoder);
+        self.metrics.show(&mut page)?;
+        super::queue::show(&self.queue, &mut page)?;
+        let mut readings = self.readings.iter();
+        readings.try_for_each(|reading| page.reading(reading))
     }
+}
+
+/// The page as Prometheus reads it.
+pub(crate) fn render(
+    metrics: &Arc<Metrics>,
+    readings: Vec<Reading>,
+    queue: Vec<(String, [u64; 2])>,
+) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Snapshot {
+        metrics: Arc::clone(metrics),
+        readings,
+        queue,
+    }));
+    let mut text = String::new();
+    encode_registry(&mut text, &registry).expect("writing to a string cannot fail");
+    classic(&text)
+}
+
+/// Gives the comments of counters their suffix.
+fn classic(openmetrics: &str) -> String {
+    let mut page = String::with_capacity(openmetrics.len());
+    let mut help = None;
+    for line in openmetrics.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            help = described.split_once(' ');
+            continue;
+        }
+        // Writing to a string cannot fail.
+        let _ = match line
+            .strip_prefix("# TYPE ")
+            .and_then(|it| it.split_once(' '))
+        {
+            None => writeln!(page, "{line}"),
+            Some((name, kind)) => {
+                let is_counter = kind == MetricType::Counter.as_str();
+                let suffix = if is_counter { TOTAL } else { "" };
+                let help = help.take().map_or("", |(_, help)| help);
+                writeln!(
+                    page,
+                    "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}"
+                )
+            }
+        };
+    }
+    page
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
-    fn a_page_reads_as_the_format_says() {
-        let histogram = Histogram::new(&[0.5]);
-        histogram.observe(Duration::from_millis(250));
-        histogram.observe(Duration::from_secs(2));
-        let mut page = Page::default();
-        page.family("a_seconds", "histogram", "Times.");
-        page.histogram("a_seconds", &[("x", "y")], &histogram);
-        page.sample("b", &[], 7);
-        page.sample("c", &[("l", "a\"b\\c\nd")], 1);
-        let expected = "# HELP a_seconds Times.\n\
-            # TYPE a_seconds histogram\n\
-            a_seconds_bucket{x=\"y\",le=\"0.5\"} 1\n\
-            a_seconds_bucket{x=\"y\",le=\"+Inf\"} 2\n\
-            a_seconds_sum{x=\"y\"} 2.25\n\
-            a_seconds_count{x=\"y\"} 2\n\
-            b 7\n\
-            c{l=\"a\\\"b\\\\c\\nd\"} 1\n";
-        assert_eq!(page.finish(), expected);
+    fn comments_name_counters_as_their_samples_do() {
+        let metrics = Arc::new(Metrics::new(2, None));
+        metrics.workflow("a\"b\\c\nd").started.inc();
+        let page = render(
+            &metrics,
+            vec![
+                Reading {
+                    name: "r_total",
+                    help: "Refused.",
+                    kind: ReadingKind::Counter,
+                    value: 3,
+                },
+                Reading {
+                    name: "g",
+                    help: "Held.",
+                    kind: ReadingKind::Gauge,
+                    value: 4,
+                },
+            ],
+            Vec::new(),
+        );
+        for text in [
+            "# HELP windlass_workflow_started_total Runs that began.\n\
+             # TYPE windlass_workflow_started_total counter\n\
+             windlass_workflow_started_total{workflowId=\"a\\\"b\\\\c\\nd\"} 1\n",
+            "# HELP workflow_duration_seconds Time from a run's start to its end.\n\
+             # TYPE workflow_duration_seconds histogram\n",
+            "# HELP r_total Refused.\n# TYPE r_total counter\nr_total 3\n",
+            "# HELP g Held.\n# TYPE g gauge\ng 4\n",
+        ] {
+            assert!(page.contains(text), "{text}\n{page}");
+        }
+        assert!(!page.contains("EOF"), "{page}");
     }
 }

@@ -24,23 +24,30 @@ impl std::error::Error for EndpointError {}
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
-    /// Reads an absolute http or https address; one without a path gets `/v1/traces`, as
-    /// OpenTelemetry's exporters do it.
+    /// Reads an absolute http or https address.
     fn from_str(text: &str) -> Result<Self, EndpointError> {
-        let mut url = Url::parse(text.trim()).map_err(|error| EndpointError(error.to_string()))?;
+        let url = Url::parse(text.trim()).map_err(|error| EndpointError(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(EndpointError("it must be http or https".to_owned()));
-        }
-        if matches!(url.path(), "" | "/") {
-            url.set_path("/v1/traces");
         }
         Ok(Self(url))
     }
 }
 
 impl Endpoint {
-    pub(super) fn url(&self) -> &Url {
-        &self.0
+    /// The address for HTTP; one without a path gets `/v1/traces`, as the standard variables
+    /// have it.
+    pub(super) fn http(&self) -> String {
+        let mut url = self.0.clone();
+        if matches!(url.path(), "" | "/") {
+            url.set_path("/v1/traces");
+        }
+        url.into()
+    }
+
+    /// The address for gRPC, whose paths are those of its services.
+    pub(super) fn grpc(&self) -> String {
+        self.0.as_str().to_owned()
     }
 }
 
@@ -52,11 +59,13 @@ mod tests {
     fn an_address_without_a_path_gets_the_usual_one() {
         let check = |text: &str, expected: &str| {
             let endpoint: Endpoint = text.parse().unwrap();
-            assert_eq!(endpoint.url().as_str(), expected);
+            assert_eq!(endpoint.http(), expected);
         };
         check("http://host:4318", "http://host:4318/v1/traces");
         check("https://host/", "https://host/v1/traces");
         check("https://host/otlp/v1/traces", "https://host/otlp/v1/traces");
+        let endpoint: Endpoint = "http://host:4317".parse().unwrap();
+        assert_eq!(endpoint.grpc(), "http://host:4317/");
         for text in ["host:4318", "", "ftp://host", "http://"] {
             assert!(text.parse::<Endpoint>().is_err(), "{text}");
         }

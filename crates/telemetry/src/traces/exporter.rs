@@ -1,34 +1,32 @@
 //! Sends spans to a collector, in batches. The engine never waits for it: its queue is bounded,
 //! and spans that do not fit, or that the collector refuses for good, are dropped and counted.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::StatusCode;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::{Key, KeyValue};
+use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
+use opentelemetry_otlp::{
+    ExporterBuildError, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+    WithTonicConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::{
+    EnvResourceDetector, ResourceDetector as _, SdkProvidedResourceDetector,
+    TelemetryResourceDetector,
+};
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::otlp::{self, Span};
-use super::{Subject, TraceOptions};
+use super::{Protocol, Subject, TraceOptions, span};
 use crate::logs::say;
 use crate::metrics::Counter;
 
-/// Spans of one request: some hundred kilobytes.
-const BATCH: usize = 512;
-
-/// How long the first span of a batch waits for others.
-const LINGER: Duration = Duration::from_secs(1);
-
-/// How long a collector may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How often a batch is sent before it is dropped, and how long is waited in between.
-const TRIES: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-
 /// How long an orderly shutdown waits for the collector.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the program is called at a collector, unless a variable says otherwise.
+const SERVICE_NAME: &str = "windlass";
 
 enum Item {
     Span(Subject),
@@ -40,28 +38,36 @@ enum Item {
 #[derive(Clone)]
 pub(crate) struct Exporter {
     queue: mpsc::Sender<Item>,
-    dropped: Arc<Counter>,
+    dropped: Counter,
 }
 
 impl Exporter {
-    /// Starts the task; it ends when the last clone is gone.
-    pub(crate) fn start(options: TraceOptions, dropped: Arc<Counter>) -> Self {
+    /// Starts the task; it ends when the last clone is gone. Must be called inside a tokio
+    /// runtime.
+    pub(crate) fn start(
+        options: &TraceOptions,
+        dropped: Counter,
+    ) -> Result<Self, ExporterBuildError> {
         let (queue, items) = mpsc::channel(options.queue.max(1));
+        let mut exporter = build(options)?;
+        exporter.set_resource(&resource());
         let sender = Sender {
-            options,
+            exporter,
             items,
-            client: None,
-            dropped: Arc::clone(&dropped),
+            batch: options.batch.max(1),
+            delay: options.delay,
+            timeout: options.timeout,
+            dropped: dropped.clone(),
             failing: false,
         };
         tokio::spawn(sender.run());
-        Self { queue, dropped }
+        Ok(Self { queue, dropped })
     }
 
     /// Takes what ended; never waits.
     pub(crate) fn put(&self, subject: Subject) {
         if self.queue.try_send(Item::Span(subject)).is_err() {
-            self.dropped.add(1);
+            self.dropped.inc();
         }
     }
 
@@ -78,30 +84,23 @@ impl Exporter {
 }
 
 struct Sender {
-    options: TraceOptions,
+    exporter: SpanExporter,
     items: mpsc::Receiver<Item>,
-    /// Made for the first batch; a program without spans has none.
-    client: Option<reqwest::Client>,
-    dropped: Arc<Counter>,
+    batch: usize,
+    delay: Duration,
+    timeout: Duration,
+    dropped: Counter,
     /// The last batch could not be sent, and that was logged.
     failing: bool,
 }
 
-/// Why a batch was not taken.
-enum Refusal {
-    /// Another try may go better.
-    Later(String),
-    ForGood(String),
-}
-
 impl Sender {
     async fn run(mut self) {
-        let mut spans = Vec::new();
         while let Some(first) = self.items.recv().await {
+            let mut spans = Vec::new();
             let flushed = self.gather(first, &mut spans).await;
             if !spans.is_empty() {
-                self.send(&spans).await;
-                spans.clear();
+                self.send(spans).await;
             }
             if let Some(done) = flushed {
                 // The caller of `flush` may have stopped waiting.
@@ -110,16 +109,20 @@ impl Sender {
         }
     }
 
-    /// Waits for a batch to be full, old enough, or wanted.
-    async fn gather(&mut self, first: Item, spans: &mut Vec<Span>) -> Option<oneshot::Sender<()>> {
-        let deadline = Instant::now() + LINGER;
+    /// Waits until a batch is full or old enough, or a flush is requested.
+    async fn gather(
+        &mut self,
+        first: Item,
+        spans: &mut Vec<SpanData>,
+    ) -> Option<oneshot::Sender<()>> {
+        let deadline = Instant::now() + self.delay;
         let mut next = Some(first);
         while let Some(item) = next {
             match item {
                 Item::Flush(done) => return Some(done),
-                Item::Span(subject) => spans.extend(otlp::span(&subject)),
+                Item::Span(subject) => spans.extend(span::data(&subject)),
             }
-            if spans.len() >= BATCH {
+            if spans.len() >= self.batch {
                 break;
             }
             next = timeout_at(deadline, self.items.recv()).await.ok().flatten();
@@ -127,82 +130,78 @@ impl Sender {
         None
     }
 
-    async fn send(&mut self, spans: &[Span]) {
-        let body = otlp::export(&self.options.service_name, spans);
-        let body = serde_json::to_vec(&body).expect("spans are numbers and text");
-        let mut pause = FIRST_PAUSE;
-        let mut refused = String::new();
-        for attempt in 1..=TRIES {
-            match self.post(body.clone()).await {
-                Ok(()) => {
-                    self.failing = false;
-                    return;
-                }
-                Err(Refusal::ForGood(reason)) => {
-                    refused = reason;
-                    break;
-                }
-                Err(Refusal::Later(reason)) => refused = reason,
+    async fn send(&mut self, spans: Vec<SpanData>) {
+        let count = spans.len();
+        // The exporter's own deadline does not interrupt a call that is under way.
+        let refused = match timeout(self.timeout, self.exporter.export(spans)).await {
+            Ok(Ok(())) => {
+                self.failing = false;
+                return;
             }
-            if attempt < TRIES {
-                sleep(pause).await;
-                pause *= 4;
-            }
-        }
-        self.dropped.add(spans.len() as u64);
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the collector did not answer in time".to_owned(),
+        };
+        self.dropped.inc_by(count as u64);
         if !std::mem::replace(&mut self.failing, true) {
-            say::spans_refused(&refused, spans.len());
+            say::spans_refused(&refused, count);
         }
-    }
-
-    async fn post(&mut self, body: Vec<u8>) -> Result<(), Refusal> {
-        let url = self.options.endpoint.url().clone();
-        let client = self.client().map_err(Refusal::ForGood)?;
-        let request = client.post(url).header(CONTENT_TYPE, "application/json");
-        // The address may hold a key.
-        let answer = request.body(body).send().await;
-        let answer = answer.map_err(|error| Refusal::Later(error.without_url().to_string()))?;
-        let status = answer.status();
-        if status.is_success() {
-            return Ok(());
-        }
-        let reason = format!("the collector answered {status}");
-        // OTLP's list of answers after which trying again makes sense.
-        Err(match status {
-            StatusCode::TOO_MANY_REQUESTS
-            | StatusCode::BAD_GATEWAY
-            | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT => Refusal::Later(reason),
-            _ => Refusal::ForGood(reason),
-        })
-    }
-
-    fn client(&mut self) -> Result<&reqwest::Client, String> {
-        if self.client.is_none() {
-            self.client = Some(build(&self.options)?);
-        }
-        self.client
-            .as_ref()
-            .ok_or_else(|| "no HTTP client".to_owned())
     }
 }
 
-fn build(options: &TraceOptions) -> Result<reqwest::Client, String> {
+fn build(options: &TraceOptions) -> Result<SpanExporter, ExporterBuildError> {
     // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut headers = HeaderMap::new();
-    for (name, value) in &options.headers {
-        let invalid = |_| format!("the header '{name}' of the collector is not one");
-        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid(()))?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| invalid(()))?;
-        value.set_sensitive(true);
-        headers.insert(header, value);
+    let endpoint = options.endpoint.as_ref();
+    match options.protocol {
+        Protocol::Http => {
+            let mut builder = SpanExporter::builder()
+                .with_http()
+                .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+                .with_timeout(options.timeout)
+                .with_http_client(client(options)?);
+            if let Some(endpoint) = endpoint {
+                builder = builder.with_endpoint(endpoint.http());
+            }
+            builder.build()
+        }
+        Protocol::Grpc => {
+            let mut builder = SpanExporter::builder()
+                .with_tonic()
+                .with_timeout(options.timeout)
+                // Without it the exporter would trust no certificate at all.
+                .with_tls_config(ClientTlsConfig::new().with_enabled_roots());
+            if let Some(endpoint) = endpoint {
+                builder = builder.with_endpoint(endpoint.grpc());
+            }
+            builder.build()
+        }
     }
+}
+
+/// The client for HTTP: it follows no redirect, which could take headers with keys elsewhere.
+fn client(options: &TraceOptions) -> Result<reqwest::Client, ExporterBuildError> {
     reqwest::Client::builder()
-        .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
-        .timeout(ANSWER_TIMEOUT)
+        .timeout(options.timeout)
         .redirect(reqwest::redirect::Policy::none())
-        .default_headers(headers)
         .build()
-        .map_err(|error| format!("the HTTP client could not be made: {error}"))
+        .map_err(|error| ExporterBuildError::InternalFailure(format!("HTTP client: {error}")))
+}
+
+/// What sends the spans: the program and its version, unless the standard variables say
+/// otherwise, and what else they say.
+fn resource() -> Resource {
+    // `OTEL_SERVICE_NAME` wins over a name in `OTEL_RESOURCE_ATTRIBUTES`: what comes last wins.
+    let builder = Resource::builder_empty()
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .with_detectors(&[
+            Box::new(TelemetryResourceDetector),
+            Box::new(EnvResourceDetector::new()),
+            Box::new(SdkProvidedResourceDetector),
+        ]);
+    let detected = SdkProvidedResourceDetector.detect();
+    let name = detected.get(&Key::from_static_str("service.name"));
+    match name {
+        Some(name) if !name.as_str().starts_with("unknown_service") => builder.build(),
+        _ => builder.with_service_name(SERVICE_NAME).build(),
+    }
 }

@@ -1,45 +1,22 @@
-//! Traces: a span for each run and each attempt, sent as OTLP over HTTP.
+//! Traces: a span for each run and each attempt, sent by OpenTelemetry's OTLP exporter.
 //!
-//! The exporter is our own, in OTLP's JSON form: our spans are made whole when they
-//! end, from durable facts and with ids that derive from them, which the usual SDKs,
-//! made for spans that live in a process, only offer by detours. It needs nothing that
-//! the program does not have already; the SDK with its protobufs would add some twenty
-//! packages for the same request.
+//! A span is made whole when it ends, from durable facts and with ids that derive from them,
+//! so the SDK's tracer, whose spans live in a process, has no part in it. Neither has its batch
+//! processor: it does not say how many spans it drops, and its thread cannot drive an
+//! asynchronous HTTP client. The encoding, the transports, the retries, the resource and most
+//! of the standard variables are the library's.
 
 mod endpoint;
 mod exporter;
-mod otlp;
+mod settings;
+mod span;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub(crate) use exporter::Exporter;
+pub use settings::{Protocol, TraceOptions, TraceSettingsError};
 use windlass_core::RunStatus;
 use windlass_core::run::RunSummary;
 use windlass_engine::FinishedAttempt;
-
-/// Where spans go.
-#[derive(Clone, Debug)]
-pub struct TraceOptions {
-    /// The collector.
-    pub endpoint: Endpoint,
-    /// Headers of every request, such as an authorisation.
-    pub headers: Vec<(String, String)>,
-    /// What the program is called there.
-    pub service_name: String,
-    /// How many spans wait at most; what comes then is dropped and counted.
-    pub queue: usize,
-}
-
-impl TraceOptions {
-    /// The usual options for a collector.
-    pub fn new(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            headers: Vec::new(),
-            service_name: "windlass".to_owned(),
-            queue: 8192,
-        }
-    }
-}
 
 /// What a span is about. It becomes a span on the exporter's task.
 pub(crate) enum Subject {

@@ -1,6 +1,7 @@
 //! Several engines over one store of any backend, each on a runtime of its own, so that ending
 //! the runtime acts as the death of a process: it sends and writes nothing more.
 
+mod cases;
 mod play;
 mod stage;
 
@@ -15,10 +16,13 @@ use windlass_core::event::Event;
 use windlass_engine::{Backend, Engine, NewRun, Options, Plans, Registry, Serving, view};
 use windlass_orchestrator::codec;
 use windlass_orchestrator::supervisor::LeaseOptions;
-use windlass_store::{Leases, WriterId};
+use windlass_store::{Leases, Role, WriterId};
 
 use crate::catalogue;
 
+pub use cases::{
+    play_where_processes_die, play_where_processes_hand_over, play_where_two_divide_the_partitions,
+};
 pub use play::play_all;
 pub use stage::{Stage, StagedAttempt, Word};
 
@@ -30,6 +34,7 @@ pub const LEASES: LeaseOptions = LeaseOptions {
     hand_over_ms: 300,
     sweep_ms: 300,
     command_ms: 1_500,
+    owns: true,
 };
 
 /// One process.
@@ -61,8 +66,13 @@ impl World {
         self.processes.lock().expect("nothing panics with them")
     }
 
-    /// Starts a process; its number.
+    /// Starts a process with every role; its number.
     pub async fn join(&self) -> usize {
+        self.join_as(&Role::ALL).await
+    }
+
+    /// Starts a process with these roles; its number.
+    pub async fn join_as(&self, roles: &[Role]) -> usize {
         let process = {
             let mut next = self.next.lock().expect("a number");
             *next += 1;
@@ -79,6 +89,8 @@ impl World {
             leases: Some(LEASES),
             keep_asleep_ms: 0,
             worker_name: format!("process-{process}").into(),
+            roles: roles.iter().copied().collect(),
+            work_lease_ms: 600,
             ..Options::default()
         };
         let starting = runtime.spawn(async move {
@@ -149,7 +161,7 @@ impl World {
             let live = Leases::sessions(&*self.store).await.expect("sessions");
             let mut live = live.into_iter();
             if let Some(session) = live.find(|it| it.partitions.contains(&row.partition)) {
-                return parse_session(&session.name);
+                return parse_session(&session.process.name);
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

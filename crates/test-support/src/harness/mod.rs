@@ -215,6 +215,7 @@ impl Harness {
             parameters: self.reporting.parameters.as_deref().map(payload),
             meta: self.reporting.meta.clone(),
             resources: self.reporting.resources.clone(),
+            files: Vec::new(),
             lease: None,
         };
         Input::Ended {

@@ -2,6 +2,7 @@
 //! free port, as a user other than root. It stops by itself when the last process that uses it
 //! has ended, however that ended. `WINDLASS_TEST_POSTGRES` names a server that is there already.
 
+mod durable;
 mod proxy;
 
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use durable::DurableServer;
 pub use proxy::Proxy;
 
 /// The variable with the URL of a server that is there already.
@@ -110,12 +112,11 @@ fn scratch() -> PathBuf {
     std::env::temp_dir().join(format!("windlass-postgres-{sum:016x}"))
 }
 
-/// Starts a server and waits until it answers; gives its port.
-fn launch(folder: &Path) -> Result<u16, String> {
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/postgres");
+/// The folder of PostgreSQL's programs, which are installed if there are none.
+fn programs() -> Result<String, String> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let found = Command::new("sh")
-        .arg(scripts.join("find.sh"))
+        .arg(scripts().join("find.sh"))
         .arg(&target)
         .stderr(Stdio::inherit())
         .output()
@@ -123,13 +124,22 @@ fn launch(folder: &Path) -> Result<u16, String> {
     if !found.status.success() {
         return Err("there is no PostgreSQL".into());
     }
-    let programs = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+    Ok(String::from_utf8_lossy(&found.stdout).trim().to_owned())
+}
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/postgres")
+}
+
+/// Starts a server and waits until it answers; gives its port.
+fn launch(folder: &Path) -> Result<u16, String> {
+    let programs = programs()?;
     let port = free_port().map_err(|error| error.to_string())?;
     let log = File::create(folder.join("log")).map_err(|error| error.to_string())?;
     let errors = log.try_clone().map_err(|error| error.to_string())?;
     // In a group of its own: it outlives a test that is stopped, and ends by itself.
     Command::new("sh")
-        .arg(scripts.join("serve.sh"))
+        .arg(scripts().join("serve.sh"))
         .arg(folder)
         .arg(programs)
         .arg(port.to_string())

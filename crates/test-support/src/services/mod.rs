@@ -174,7 +174,11 @@ fn write(mut stream: &TcpStream, reply: ServiceReply) {
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
-    head.push_str(&format!("content-length: {}\r\n\r\n", bytes.len()));
+    // A reply may lie about its length.
+    if !head.contains("content-length:") {
+        head.push_str(&format!("content-length: {}\r\n", bytes.len()));
+    }
+    head.push_str("\r\n");
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(&bytes);
 }

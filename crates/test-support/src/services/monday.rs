@@ -41,7 +41,8 @@ impl Monday {
         ]))
     }
 
-    fn with(columns: Value) -> Self {
+    /// A board with these columns.
+    pub fn with(columns: Value) -> Self {
         let board = Arc::new(Mutex::new(Board {
             columns,
             items: Vec::new(),

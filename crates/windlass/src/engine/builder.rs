@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use windlass_core::defaults::Defaults;
 use windlass_engine::{Action, Backend, Clock, Observer, Options, Registry, SecretSource};
-use windlass_store::MemoryStore;
+use windlass_orchestrator::supervisor::LeaseOptions;
+use windlass_store::{MemoryStore, Projections};
 use windlass_store_embedded::{EmbeddedStore, Holder};
 
 use super::publish::{check_actions, publish};
@@ -38,7 +39,28 @@ const OWN_WAIT: Duration = Duration::from_millis(20);
 enum StoreLocation {
     Folder(PathBuf),
     Memory,
+    #[cfg(feature = "postgres")]
+    Database(String),
 }
+
+/// A store that is open.
+struct OpenedStore {
+    backend: Arc<dyn Backend>,
+    /// The tables behind the log of a database that several processes share.
+    projections: Option<Arc<dyn Projections>>,
+}
+
+impl OpenedStore {
+    fn alone(backend: Arc<dyn Backend>) -> Self {
+        Self {
+            backend,
+            projections: None,
+        }
+    }
+}
+
+/// In a database, a node whose action this process lacks waits for one that has it.
+const WAIT_FOR_ACTION: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 impl EngineBuilder {
     pub(super) fn embedded(folder: PathBuf) -> Self {
@@ -47,6 +69,11 @@ impl EngineBuilder {
 
     pub(super) fn in_memory() -> Self {
         Self::new(StoreLocation::Memory)
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) fn postgres(url: String) -> Self {
+        Self::new(StoreLocation::Database(url))
     }
 
     fn new(store: StoreLocation) -> Self {
@@ -113,6 +140,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Shares a value with every action, one of each type: a connection pool, a client, the
+    /// application's settings. [`Context::state`](crate::Context::state) finds it, and a function
+    /// that takes a [`State`](crate::State) after its context is given it.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.options.state.insert(value);
+        self
+    }
+
     /// Where `secrets.NAME` in parameters comes from.
     pub fn secrets(mut self, secrets: impl SecretSource) -> Self {
         self.options.secrets = Arc::new(secrets);
@@ -156,10 +191,25 @@ impl EngineBuilder {
     /// The folder cannot be used, or a workflow names an action that is not registered.
     pub async fn open(self) -> Result<Engine, OpenError> {
         let store = open_store(&self.store).await?;
+        let mut options = self.options.clone();
+        let is_shared = store.projections.is_some();
+        if is_shared {
+            options.leases = Some(LeaseOptions::default());
+            options.projections.clone_from(&store.projections);
+            options.unknown_action_wait = WAIT_FOR_ACTION;
+        }
         let registry = self.registry();
         let descriptions = registry.describe();
         let names = registry.names().map(Into::into).collect();
-        let engine = windlass_engine::Engine::new(store, registry, self.options.clone()).await;
+        let own = self.workflows.iter().map(|workflow| workflow.id().into());
+        options.own_workflows = Some(Arc::new(own.collect()));
+        for workflow in &self.workflows {
+            for (node, strategy) in workflow.strategies() {
+                let strategy = Arc::clone(strategy);
+                options.strategies.insert(workflow.id(), node, strategy);
+            }
+        }
+        let engine = windlass_engine::Engine::new(store.backend, registry, options).await;
         let mut workflows = BTreeMap::new();
         for workflow in &self.workflows {
             check_actions(workflow, &names)?;
@@ -169,6 +219,8 @@ impl EngineBuilder {
             }
         }
         let recovery = match self.recover {
+            // Runs are taken as the leases give them, and begun as they come.
+            _ if is_shared => recover::serve(&engine).await?,
             true => recover::recover(&engine, &workflows, &names).await?,
             false => Recovery::default(),
         };
@@ -201,29 +253,46 @@ impl EngineBuilder {
     }
 }
 
-async fn open_store(place: &StoreLocation) -> Result<Arc<dyn Backend>, OpenError> {
+#[cfg(feature = "postgres")]
+async fn open_database(url: &str) -> Result<OpenedStore, OpenError> {
+    use windlass_store_postgres::{OpenError as Refusal, PostgresStore, Settings};
+    let failed = |error: Refusal| match error {
+        Refusal::Away(error) | Refusal::Refused(error) => OpenError::Store(error),
+    };
+    let settings = Settings::parse(url).map_err(failed)?;
+    let store = PostgresStore::connect(&settings).await.map_err(failed)?;
+    Ok(OpenedStore {
+        projections: Some(Arc::new(store.clone())),
+        backend: Arc::new(store),
+    })
+}
+
+async fn open_store(place: &StoreLocation) -> Result<OpenedStore, OpenError> {
     let folder = match place {
-        StoreLocation::Memory => return Ok(Arc::new(MemoryStore::new())),
+        StoreLocation::Memory => return Ok(OpenedStore::alone(Arc::new(MemoryStore::new()))),
+        #[cfg(feature = "postgres")]
+        StoreLocation::Database(url) => return open_database(url).await,
         StoreLocation::Folder(folder) => folder,
     };
     // An engine of this process that was shut down closes the folder when its last action has
     // ended.
     for _ in 0..OWN_TRIES {
         match open_folder(folder)? {
-            Ok(store) => return Ok(store),
+            Ok(store) => return Ok(OpenedStore::alone(store)),
             Err(holder) if holder.pid == std::process::id() => {
                 tokio::time::sleep(OWN_WAIT).await;
             }
             Err(_) => break,
         }
     }
-    open_folder(folder)?.map_err(|holder| OpenError::InUse {
+    let opened = open_folder(folder)?.map_err(|holder| OpenError::InUse {
         folder: folder.clone(),
         holder: holder.to_string(),
-    })
+    });
+    opened.map(OpenedStore::alone)
 }
 
-/// The store, or who holds its folder.
+/// The store, or the process that holds its folder.
 fn open_folder(folder: &Path) -> Result<Result<Arc<dyn Backend>, Holder>, OpenError> {
     let options = windlass_store_embedded::Options::default();
     let opened = EmbeddedStore::open(folder, options).map_err(OpenError::Store)?;

@@ -15,7 +15,7 @@ pub enum OpenError {
     InUse {
         /// The folder.
         folder: PathBuf,
-        /// Who holds it.
+        /// The process that holds it.
         holder: String,
     },
     /// The folder cannot be used.

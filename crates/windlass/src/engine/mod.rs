@@ -18,6 +18,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use windlass_core::RunId;
 use windlass_engine::action::Description;
+use windlass_service::RunQueries;
+use windlass_store::{RunFilter, RunPage};
 
 pub use builder::EngineBuilder;
 pub use error::{OpenError, StartError};
@@ -68,6 +70,15 @@ impl Engine {
         EngineBuilder::embedded(path.into())
     }
 
+    /// An engine whose runs are durable in a PostgreSQL database, as
+    /// `postgres://user:password@host:5432/database?schema=windlass`. Any number of processes may
+    /// open the same one: each works on its share of the runs, and those of a process that ends
+    /// are taken over.
+    #[cfg(feature = "postgres")]
+    pub fn postgres(url: impl Into<String>) -> EngineBuilder {
+        EngineBuilder::postgres(url.into())
+    }
+
     /// An engine whose runs end with the process: for trying out, and for tests.
     pub fn in_memory() -> EngineBuilder {
         EngineBuilder::in_memory()
@@ -116,6 +127,35 @@ impl Engine {
         }
     }
 
+    /// Makes a pool, or changes its size: nodes with `.pool(…)` hold its
+    /// slots. Attempts that wait for a pool which does not exist go once it does.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn set_pool(&self, name: &str, slots: u32) -> Result<(), windlass_store::Error> {
+        let pool = windlass_store::PoolKey::new(None, name);
+        self.inner.engine.put_pool(pool, slots).await.map(|_| ())
+    }
+
+    /// A page of this engine's runs, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn list(&self, filter: &RunFilter) -> Result<RunPage, ReadError> {
+        let page = self.inner.engine.store().runs(filter).await;
+        page.map_err(ReadError::Store)
+    }
+
+    /// Reads runs as every other interface does.
+    pub(crate) fn queries(&self) -> RunQueries {
+        RunQueries {
+            plans: self.inner.engine.plans().clone(),
+            holder: Some("this process".to_owned()),
+            engine: Some(self.inner.engine.clone()),
+            ..RunQueries::new(Arc::clone(self.inner.engine.store()))
+        }
+    }
+
     /// What was found unfinished when the engine was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.inner.recovery
@@ -131,9 +171,13 @@ impl Engine {
         &self.inner.engine
     }
 
-    /// Stops. What is under way stays open, and the next process that opens the same folder
-    /// recovers it.
+    /// Stops. What is under way stays open, and the next engine that opens the same folder
+    /// recovers it. On return the folder is free, whatever handles of this engine and its runs
+    /// still live: they read, and change nothing any more.
     pub async fn shutdown(&self) {
         self.inner.engine.shutdown().await;
+        let store = Arc::clone(self.inner.engine.store());
+        // It waits for a commit that is under way.
+        let _ = tokio::task::spawn_blocking(move || store.close()).await;
     }
 }

@@ -30,6 +30,12 @@ pub(super) async fn publish(
     workflow: &Workflow,
     now: Millis,
 ) -> Result<Published, PublishError> {
+    if let Some(revision) = workflow.own_revision()
+        && is_older(engine, workflow.id(), revision).await?
+        && let Some(newest) = newest(engine, workflow).await?
+    {
+        return Ok(newest);
+    }
     let text = workflow.text();
     let digest = Digest::of(&text);
     let display_name = workflow.definition().display_name.clone();
@@ -51,6 +57,55 @@ pub(super) async fn publish(
         digest,
         frozen: None,
     })
+}
+
+/// The kind of the notes that say which revision of a workflow was published last.
+const REVISION: &str = "revision";
+
+/// Whether a higher revision was published; else this one is noted.
+async fn is_older(
+    engine: &windlass_engine::Engine,
+    workflow: &str,
+    revision: u32,
+) -> Result<bool, PublishError> {
+    let store = engine.store();
+    let noted = store.note_at(REVISION, workflow).await;
+    let noted = noted.map_err(PublishError::Store)?;
+    let noted = noted.and_then(|bytes| String::from_utf8(bytes).ok()?.parse::<u32>().ok());
+    match noted {
+        Some(newest) if newest > revision => Ok(true),
+        Some(newest) if newest == revision => Ok(false),
+        _ => {
+            let note = revision.to_string().into_bytes();
+            let kept = store.keep_note(REVISION, workflow, note).await;
+            kept.map_err(PublishError::Store)?;
+            Ok(false)
+        }
+    }
+}
+
+/// The newest published version of a workflow, whose runs this process starts though its own code
+/// is older.
+async fn newest(
+    engine: &windlass_engine::Engine,
+    workflow: &Workflow,
+) -> Result<Option<Published>, PublishError> {
+    let row = engine.store().definition(None, workflow.id(), None).await;
+    let Some(row) = row.map_err(PublishError::Store)? else {
+        return Ok(None);
+    };
+    let plan = engine.plans().plan(row.digest, &row.text);
+    let plan = plan.map_err(|error| PublishError::Unsupported {
+        workflow: workflow.id().into(),
+        reason: error.to_string(),
+    })?;
+    Ok(Some(Published {
+        source: source(workflow),
+        plan,
+        version: row.version,
+        digest: row.digest,
+        frozen: None,
+    }))
 }
 
 /// A graph that belongs to one run alone: nothing is published.

@@ -20,7 +20,7 @@ pub struct Recovery {
     /// Runs that are paused, and stay so until they are resumed.
     pub paused: Vec<RunId>,
     /// Runs that are left alone, each with its reason: they cannot be read, or call
-    /// actions that are not registered here.
+    /// actions that are not registered here; those that sleep are among them.
     pub left: Vec<(RunId, String)>,
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn recover(
     };
     let mut after = None;
     loop {
-        let page = engine.store().awake(after, PAGE).await?;
+        let page = engine.store().unfinished(after, PAGE).await?;
         let Some(last) = page.last() else {
             return Ok(recovery);
         };
@@ -48,6 +48,10 @@ pub(super) async fn recover(
                 recovery.left.push((row.run, reason));
                 continue;
             }
+            // What sleeps is woken when its time or its signal comes.
+            if row.asleep {
+                continue;
+            }
             match engine.recover(row.run).await {
                 Ok(()) if row.status == RunStatus::Paused => recovery.paused.push(row.run),
                 Ok(()) => recovery.recovered.push(row.run),
@@ -55,6 +59,18 @@ pub(super) async fn recover(
             }
         }
     }
+}
+
+/// Works on the share of the runs that leases give.
+pub(super) async fn serve(engine: &windlass_engine::Engine) -> Result<Recovery, Error> {
+    let serving = windlass_engine::Serving::default();
+    let found = engine.serve(serving).await?;
+    let left = found.quarantined.into_iter().chain(found.dead_lettered);
+    Ok(Recovery {
+        recovered: found.recovered,
+        paused: found.paused,
+        left: left.collect(),
+    })
 }
 
 /// A version of a workflow: its tenant, its id and its number.

@@ -101,7 +101,12 @@ impl NodeSpec {
     /// How often and how soon an attempt is repeated; a number means that many attempts.
     #[must_use]
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
-        self.policies.get_or_insert_default().retry = Some(retry.into().into_definition());
+        let retry = retry.into();
+        if retry.strategy().is_some() {
+            let node = self.name.clone();
+            self.problems.push(Problem::StrategyInGraph { node });
+        }
+        self.policies.get_or_insert_default().retry = Some(retry.into_definition());
         self
     }
 

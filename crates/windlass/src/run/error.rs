@@ -3,12 +3,14 @@
 use std::fmt;
 
 use windlass_core::event::Cause;
-use windlass_core::{RunId, RunStatus};
+use windlass_core::run::with_name;
+use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::view::Error as ViewError;
 use windlass_engine::{LoadError, StartError as EngineStartError};
+use windlass_service::failure::{Failure, FailureKind};
 use windlass_store::Error;
 
-use super::Execution;
+use super::{Execution, NodeError};
 use crate::engine::StartError;
 use crate::workflow::write_known;
 
@@ -32,8 +34,20 @@ pub enum ReadError {
         /// The nodes with that name.
         ids: Vec<Box<str>>,
     },
-    /// Nodes have no such state.
-    UnknownState(Box<str>),
+    /// The node has no output, because it has not succeeded.
+    NoOutput {
+        /// What was asked for.
+        node: Box<str>,
+        /// How it stands.
+        status: NodeStatus,
+    },
+    /// The node's output does not fit the type that it is read into.
+    Unfit {
+        /// What was asked for.
+        node: Box<str>,
+        /// What does not fit.
+        reason: String,
+    },
     /// The store failed, or the engine has stopped.
     Store(Error),
     /// The run's log says something that cannot be shown.
@@ -73,10 +87,22 @@ pub struct RunFailure {
     pub code: String,
     /// A sentence.
     pub message: String,
-    /// The nodes whose failures were not handled, each with its own code and message.
-    pub nodes: Vec<(String, String, String)>,
+    /// The nodes whose failures were not handled.
+    pub nodes: Vec<NodeFailure>,
     /// The root causes, first failed first, through loops and child runs.
     pub causes: Vec<Cause>,
+}
+
+/// How one node of a run failed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct NodeFailure {
+    /// The node instance.
+    pub node: String,
+    /// Its name for people.
+    pub name: Option<String>,
+    /// Why it failed.
+    pub error: NodeError,
 }
 
 impl RunFailure {
@@ -89,7 +115,11 @@ impl RunFailure {
         let failed = execution.nodes.iter().filter_map(|node| {
             let error = node.error.as_ref()?;
             let unhandled = node.handled != Some(true);
-            unhandled.then(|| (node.id.clone(), error.code.clone(), error.message.clone()))
+            unhandled.then(|| NodeFailure {
+                node: node.id.clone(),
+                name: node.name.clone(),
+                error: error.clone(),
+            })
         });
         let causes = execution
             .error
@@ -107,6 +137,14 @@ impl RunFailure {
 }
 
 impl ReadError {
+    /// What the service says, as far as this type tells failures apart.
+    pub(super) fn of_failure(run: RunId, failure: Failure) -> Self {
+        match failure.kind {
+            FailureKind::RunNotFound => Self::NotFound(run),
+            _ => Self::Unreadable(failure.message),
+        }
+    }
+
     pub(super) fn of(run: RunId, error: ViewError) -> Self {
         match error {
             ViewError::Load(LoadError::NotFound(_)) => Self::NotFound(run),
@@ -151,11 +189,12 @@ impl fmt::Display for ReadError {
                 "'{node}' is the name of several nodes; ask by id: {}",
                 ids.join(", ")
             ),
-            Self::UnknownState(state) => write!(
-                f,
-                "nodes have no state '{state}'; they are Pending, Queued, Running, Waiting, \
-                 Succeeded, Failed, Skipped, Blocked or Cancelled"
-            ),
+            Self::NoOutput { node, status } => {
+                write!(f, "'{node}' has no output: it is {status}")
+            }
+            Self::Unfit { node, reason } => {
+                write!(f, "the output of '{node}' does not fit: {reason}")
+            }
             Self::Store(error) => error.fmt(f),
             Self::Unreadable(reason) => write!(f, "the run cannot be shown: {reason}"),
         }
@@ -170,10 +209,10 @@ impl fmt::Display for RunError {
             Self::Failed(failure) => failure.fmt(f),
             Self::Cancelled(run) => write!(f, "the run {run} was cancelled"),
             Self::NotEnded { run, status } => {
-                write!(f, "the run {run} is {status}, and is not carried on here")?;
+                write!(f, "the run {run} is {status}, and is not executed here")?;
                 match status {
                     RunStatus::Paused => f.write_str("; resume it"),
-                    _ => f.write_str("; the process that holds its store carries it on"),
+                    _ => f.write_str("; the process that holds its store executes it"),
                 }
             }
             Self::Output(reason) => write!(f, "the run's output does not fit: {reason}"),
@@ -188,8 +227,10 @@ impl fmt::Display for RunFailure {
             "the run {} failed: {}: {}",
             self.run, self.code, self.message
         )?;
-        self.nodes
-            .iter()
-            .try_for_each(|(node, code, message)| write!(f, "\n  {node}: {code}: {message}"))
+        self.nodes.iter().try_for_each(|failed| {
+            let node = with_name(&failed.node, failed.name.as_deref());
+            let NodeError { code, message, .. } = &failed.error;
+            write!(f, "\n  {node}: {code}: {message}")
+        })
     }
 }

@@ -2,6 +2,9 @@
 //! log; the handle itself knows only an id.
 
 mod error;
+mod events;
+mod fork;
+mod graph;
 mod view;
 
 use std::sync::Arc;
@@ -11,9 +14,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_core::command::RunCommand;
 use windlass_core::event::Actor;
-use windlass_core::{RunId, RunStatus};
+use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_engine::refuse_orphan;
+pub use windlass_service::why::{Why, WhyAnswer};
 
-pub use error::{ReadError, RunError, RunFailure};
+pub use error::{NodeFailure, ReadError, RunError, RunFailure};
+pub use events::{Events, RunEvent};
+pub use fork::ForkRequest;
+pub use graph::ImportError;
 use view::read;
 pub use view::{Attempt, Execution, NodeError, NodeState};
 
@@ -81,7 +89,7 @@ impl RunHandle {
     /// The run failed, was cancelled, is not executed by this engine, or cannot be read.
     pub async fn result(&self) -> Result<Value, RunError> {
         let status = self.wait().await?;
-        let execution = self.execution()?;
+        let execution = self.execution().await?;
         match status {
             RunStatus::Succeeded => Ok(execution.output),
             RunStatus::Cancelled => Err(RunError::Cancelled(self.run)),
@@ -106,46 +114,92 @@ impl RunHandle {
     ///
     /// # Errors
     /// The run cannot be read.
-    pub fn execution(&self) -> Result<Execution, ReadError> {
-        read(&self.engine, self.run, false)
+    pub async fn execution(&self) -> Result<Execution, ReadError> {
+        self.reading(|handle| handle.read_now(false)).await
     }
 
     /// The nodes with their states, in the order in which they ended, then the others.
     ///
     /// # Errors
     /// The run cannot be read.
-    pub fn nodes(&self) -> Result<Vec<NodeState>, ReadError> {
-        Ok(self.execution()?.nodes)
+    pub async fn nodes(&self) -> Result<Vec<NodeState>, ReadError> {
+        Ok(self.execution().await?.nodes)
     }
 
-    /// The nodes in one state: `"Failed"`, `"Running"`, …
+    /// The nodes in one state.
     ///
     /// # Errors
-    /// There is no such state, or the run cannot be read.
-    pub fn nodes_with_state(&self, state: &str) -> Result<Vec<NodeState>, ReadError> {
-        let status = view::status(state).ok_or_else(|| ReadError::UnknownState(state.into()))?;
-        let mut nodes = self.nodes()?;
-        nodes.retain(|node| node.status == status);
+    /// The run cannot be read.
+    pub async fn nodes_with_state(&self, state: NodeStatus) -> Result<Vec<NodeState>, ReadError> {
+        let mut nodes = self.nodes().await?;
+        nodes.retain(|node| node.status == state);
         Ok(nodes)
     }
 
-    /// One node, by its id or its name for people.
+    /// One node, by its id or its unique name for people.
     ///
     /// # Errors
     /// The run has no such node, or cannot be read.
-    pub fn node(&self, node: &str) -> Result<NodeState, ReadError> {
-        view::one(self.nodes()?, node)
+    pub async fn node(&self, node: &str) -> Result<NodeState, ReadError> {
+        view::one(self.nodes().await?, node)
     }
 
-    /// Every attempt of a node, oldest first, by its id or its name for people.
+    /// The output of a node that has succeeded, read into a type.
+    ///
+    /// # Errors
+    /// The run has no such node, it has not succeeded, or its output does not fit the type.
+    pub async fn output_of<T: DeserializeOwned>(&self, node: &str) -> Result<T, ReadError> {
+        let state = self.node(node).await?;
+        if state.status != NodeStatus::Succeeded {
+            let node = node.into();
+            let status = state.status;
+            return Err(ReadError::NoOutput { node, status });
+        }
+        serde_json::from_value(state.output).map_err(|error| ReadError::Unfit {
+            node: node.into(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Every attempt of a node, oldest first, by its id or its unique name for people.
     ///
     /// # Errors
     /// The run has no such node, or cannot be read.
-    pub fn history(&self, node: &str) -> Result<Vec<Attempt>, ReadError> {
-        let mut execution = read(&self.engine, self.run, true)?;
-        let id = view::one(execution.nodes, node)?.id;
-        execution.attempts.retain(|attempt| attempt.node == id);
-        Ok(execution.attempts)
+    pub async fn history(&self, node: &str) -> Result<Vec<Attempt>, ReadError> {
+        let execution = self.reading(|handle| handle.read_now(true)).await?;
+        history_of(execution, node)
+    }
+
+    /// What the run or one of its nodes waits for, or why it ended as it did.
+    ///
+    /// # Errors
+    /// The run has no such node, or cannot be read.
+    pub async fn why(&self, node: Option<&str>) -> Result<Why, ReadError> {
+        let node = node.map(str::to_owned);
+        let question = move |handle: &Self| {
+            let queries = handle.engine.queries();
+            windlass_service::why::why(&queries, handle.run, node.as_deref())
+                .map_err(|failure| ReadError::of_failure(handle.run, failure))
+        };
+        self.reading(question).await
+    }
+
+    /// Reads the run off the runtime's own threads.
+    async fn reading<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let handle = self.clone();
+        let reading = tokio::task::spawn_blocking(move || read(&handle));
+        match reading.await {
+            Ok(read) => read,
+            Err(error) => Err(ReadError::Unreadable(error.to_string())),
+        }
+    }
+
+    /// The run as it is now, read on this thread.
+    pub(crate) fn read_now(&self, attempts: bool) -> Result<Execution, ReadError> {
+        read(&self.engine, self.run, attempts)
     }
 
     /// Sets the actor that the run records with commands.
@@ -235,16 +289,34 @@ impl RunHandle {
         self.command(RunCommand::Resume, "").await
     }
 
+    /// Undoes nodes again whose compensation has failed.
+    ///
+    /// # Errors
+    /// As for [`Self::compensate`], or there is no such node.
+    pub async fn retry_compensation<N: Into<String>>(
+        &self,
+        nodes: impl IntoIterator<Item = N>,
+    ) -> Result<(), CommandError> {
+        let nodes = nodes.into_iter().map(Into::into).collect();
+        self.command(RunCommand::RetryCompensation { nodes }, "")
+            .await
+    }
+
     /// Tries failed or cancelled nodes again; none named means all that can be.
     ///
     /// # Errors
-    /// A node that came after has run already, there is no such node, or the run cannot
-    /// be read.
+    /// A node that came after has run already, there is no such node, the run is a child that its
+    /// parent does not wait for any more, or it cannot be read.
     pub async fn reattempt<N: Into<String>>(
         &self,
         nodes: impl IntoIterator<Item = N>,
     ) -> Result<(), CommandError> {
         let nodes = nodes.into_iter().map(Into::into).collect();
+        let (engine, run) = (self.engine.inner().clone(), self.run);
+        let looking = tokio::task::spawn_blocking(move || {
+            refuse_orphan(&**engine.store(), engine.plans(), run)
+        });
+        looking.await.map_err(|_| CommandError::Stopped)??;
         self.command(RunCommand::Reattempt { nodes }, "").await
     }
 
@@ -257,6 +329,18 @@ impl RunHandle {
         self.engine.inner().command(self.run, request).await?;
         Ok(())
     }
+}
+
+/// The attempts of one node.
+pub(crate) fn history_of(mut execution: Execution, node: &str) -> Result<Vec<Attempt>, ReadError> {
+    let id = view::one(execution.nodes, node)?.id;
+    execution.attempts.retain(|attempt| attempt.node == id);
+    Ok(execution.attempts)
+}
+
+/// One node of a run.
+pub(crate) fn node_of(execution: Execution, node: &str) -> Result<NodeState, ReadError> {
+    view::one(execution.nodes, node)
 }
 
 /// A value as JSON; what has no JSON form, such as a map with other keys than text, is null.

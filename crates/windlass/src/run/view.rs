@@ -3,8 +3,9 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_engine::view::{AttemptFilter, Options, write};
+use windlass_service::run_item::Moment;
 
 use super::ReadError;
 use crate::engine::Engine;
@@ -23,6 +24,14 @@ pub struct Execution {
     pub output: Value,
     /// Whether compensations ran: `complete`, `incomplete`, or none at all.
     pub compensation: Option<String>,
+    /// When it was asked for.
+    pub created_at: Millis,
+    /// When it started.
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
+    /// When something last happened to it.
+    pub updated_at: Option<Millis>,
     /// The nodes, in the order in which they ended, then the others.
     pub nodes: Vec<NodeState>,
     /// Every attempt, where it was asked for.
@@ -48,11 +57,17 @@ pub struct NodeState {
     /// How many attempts were made.
     #[serde(default)]
     pub attempts: u32,
+    /// The parameters of its last attempt that ended, as they were rendered, without secrets.
+    #[serde(default)]
+    pub input: Value,
     /// What came out.
     #[serde(default)]
     pub output: Value,
     /// Why it failed.
     pub error: Option<NodeError>,
+    /// How long it took, from the start of its first attempt to its end, in milliseconds.
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
     /// Whether a failure was handled by its own route.
     #[serde(default)]
     pub handled: Option<bool>,
@@ -62,9 +77,11 @@ pub struct NodeState {
     /// The hash that ties it to everything that ran before it.
     pub ancestry_hash: Option<String>,
     /// When it started.
-    pub started_at: Option<String>,
+    #[serde(default, deserialize_with = "moment")]
+    pub started_at: Option<Millis>,
     /// When it ended.
-    pub ended_at: Option<String>,
+    #[serde(default, deserialize_with = "moment")]
+    pub ended_at: Option<Millis>,
 }
 
 /// One try of a node.
@@ -87,9 +104,11 @@ pub struct Attempt {
     /// Why it failed.
     pub error: Option<NodeError>,
     /// When it started.
-    pub started_at: Option<String>,
+    #[serde(default, deserialize_with = "moment")]
+    pub started_at: Option<Millis>,
     /// When it ended.
-    pub ended_at: Option<String>,
+    #[serde(default, deserialize_with = "moment")]
+    pub ended_at: Option<Millis>,
     /// The worker that ran it.
     pub worker: Option<String>,
     /// The idempotency key that other systems were given.
@@ -122,6 +141,7 @@ pub(super) fn read(engine: &Engine, run: RunId, actions: bool) -> Result<Executi
             true => AttemptFilter::All,
             false => AttemptFilter::None,
         },
+        at_work: engine.inner().at_work(run),
         ..Options::default()
     };
     let engine = engine.inner();
@@ -147,7 +167,12 @@ fn execution(run: RunId, json: Value) -> Result<Execution, serde_json::Error> {
             ..state
         })
     });
+    let at = |key: &str| moment(&json[key]);
     Ok(Execution {
+        created_at: at("createdAt")?.unwrap_or_default(),
+        started_at: at("startedAt")?,
+        ended_at: at("endedAt")?,
+        updated_at: at("updatedAt")?,
         run,
         status: RunStatus::deserialize(&json["status"])?,
         error: Some(json["error"].clone()).filter(|error| !error.is_null()),
@@ -159,9 +184,10 @@ fn execution(run: RunId, json: Value) -> Result<Execution, serde_json::Error> {
     })
 }
 
-/// The status of this name.
-pub(super) fn status(name: &str) -> Option<NodeStatus> {
-    NodeStatus::deserialize(serde_json::json!(name)).ok()
+/// A moment that may not be.
+fn moment<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Millis>, D::Error> {
+    let moment = Option::<Moment>::deserialize(from)?;
+    Ok(moment.map(|moment| moment.0))
 }
 
 /// The node of this id, or else the only one of this name.

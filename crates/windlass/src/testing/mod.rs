@@ -107,7 +107,7 @@ impl TestEngine {
         run
     }
 
-    /// Starts a run. It goes on while something is awaited on this engine.
+    /// Starts a run. It makes progress while something is awaited on this engine.
     ///
     /// # Panics
     /// The run cannot be started.

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use windlass_core::{NodeStatus, RunStatus};
 
 use crate::CommandError;
-use crate::run::{Attempt, Execution, NodeState, RunHandle};
+use crate::run::{Attempt, Execution, NodeState, RunHandle, history_of, node_of};
 
 /// Virtual time after which a run is taken to wait for something else than time.
 const PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -68,7 +68,7 @@ impl TestRun {
     /// The run cannot be read.
     #[track_caller]
     pub fn execution(&self) -> Execution {
-        match self.handle.execution() {
+        match self.handle.read_now(false) {
             Ok(execution) => execution,
             Err(error) => panic!("the run cannot be read: {error}"),
         }
@@ -80,7 +80,8 @@ impl TestRun {
     /// There is no such node.
     #[track_caller]
     pub fn node(&self, node: &str) -> NodeState {
-        match self.handle.node(node) {
+        let read = self.handle.read_now(false);
+        match read.and_then(|execution| node_of(execution, node)) {
             Ok(state) => state,
             Err(error) => panic!("{error}"),
         }
@@ -89,13 +90,12 @@ impl TestRun {
     /// The ids of the nodes in one state, sorted.
     ///
     /// # Panics
-    /// There is no such state.
+    /// The run cannot be read.
     #[track_caller]
-    pub fn nodes_with_state(&self, state: &str) -> Vec<String> {
-        let mut ids: Vec<String> = match self.handle.nodes_with_state(state) {
-            Ok(nodes) => nodes.into_iter().map(|node| node.id).collect(),
-            Err(error) => panic!("{error}"),
-        };
+    pub fn nodes_with_state(&self, state: NodeStatus) -> Vec<String> {
+        let nodes = self.execution().nodes.into_iter();
+        let nodes = nodes.filter(|node| node.status == state);
+        let mut ids: Vec<String> = nodes.map(|node| node.id).collect();
         ids.sort();
         ids
     }
@@ -106,7 +106,8 @@ impl TestRun {
     /// There is no such node.
     #[track_caller]
     pub fn history(&self, node: &str) -> Vec<Attempt> {
-        match self.handle.history(node) {
+        let read = self.handle.read_now(true);
+        match read.and_then(|execution| history_of(execution, node)) {
             Ok(attempts) => attempts,
             Err(error) => panic!("{error}"),
         }
@@ -247,7 +248,7 @@ impl TestRun {
 
     /// Every node on a line, for messages.
     fn picture(&self) -> String {
-        let Ok(nodes) = self.handle.nodes() else {
+        let Ok(Execution { nodes, .. }) = self.handle.read_now(false) else {
             return " (it cannot be read)".to_owned();
         };
         let line = |node: &NodeState| {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
-use windlass_engine::{Action, ActionError, Context, Reply};
+use windlass_engine::{Action, ActionError, Context, Reply, State};
 
 use super::{Inner, IntoWork, Registration, Work};
 
@@ -39,6 +39,9 @@ pub struct Replying<T>(PhantomData<T>);
 
 /// Tells functions of a context and parameters.
 pub struct FromContextAndParameters<P, O, F>(PhantomData<(P, O, F)>);
+
+/// Tells functions of a context, the application's state and parameters.
+pub struct FromContextStateAndParameters<S, P, O, F>(PhantomData<(S, P, O, F)>);
 
 /// Tells functions of a context alone.
 pub struct FromContext<O, F>(PhantomData<(O, F)>);
@@ -76,6 +79,8 @@ where
     O: Serialize + JsonSchema + Send + 'static,
     P: DeserializeOwned + JsonSchema + Send + 'static,
 {
+    type Output = O;
+
     fn into_work(self) -> Work {
         let call = move |context, parameters| {
             let future = self(context, parameters);
@@ -92,8 +97,50 @@ where
     O: Serialize + JsonSchema + Send + 'static,
     P: DeserializeOwned + JsonSchema + Send + 'static,
 {
+    type Output = O;
+
     fn into_work(self) -> Work {
         work(self, true)
+    }
+}
+
+impl<S, P, O, Call, F> IntoWork<Plain<FromContextStateAndParameters<S, P, O, F>>> for Call
+where
+    Call: Fn(Context, State<S>, P) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<O, ActionError>> + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Send + Sync + 'static,
+{
+    type Output = O;
+
+    fn into_work(self) -> Work {
+        let call = move |context: Context, parameters| {
+            let state = context.state::<S>();
+            let future = state.map(|state| self(context, state, parameters));
+            async move { future?.await.map(Reply::new) }
+        };
+        work(call, true)
+    }
+}
+
+impl<S, P, O, Call, F> IntoWork<Replying<FromContextStateAndParameters<S, P, O, F>>> for Call
+where
+    Call: Fn(Context, State<S>, P) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Reply<O>, ActionError>> + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    S: Send + Sync + 'static,
+{
+    type Output = O;
+
+    fn into_work(self) -> Work {
+        let call = move |context: Context, parameters| {
+            let state = context.state::<S>();
+            let future = state.map(|state| self(context, state, parameters));
+            async move { future?.await }
+        };
+        work(call, true)
     }
 }
 
@@ -103,6 +150,8 @@ where
     F: Future<Output = Result<O, ActionError>> + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
+    type Output = O;
+
     fn into_work(self) -> Work {
         let call = move |context, _: Ignored| {
             let future = self(context);
@@ -118,6 +167,8 @@ where
     F: Future<Output = Result<Reply<O>, ActionError>> + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
+    type Output = O;
+
     fn into_work(self) -> Work {
         work(move |context, _: Ignored| self(context), false)
     }

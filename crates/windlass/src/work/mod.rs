@@ -7,13 +7,19 @@
 mod function;
 mod register;
 
+use serde_json::Value;
 use windlass_core::definition::{
-    Delay, ForEach, Node, RetryUntil, Subworkflow, WaitForSignal, While,
+    Body, Delay, ForEach, Node, RetryUntil, Subworkflow, WaitForSignal, While,
 };
 use windlass_engine::Action;
 
+use crate::workflow::WorkflowBuilder;
+
 pub(crate) use function::Naming;
-pub use function::{FromContext, FromContextAndParameters, Ignored, Plain, Replying, function};
+pub use function::{
+    FromContext, FromContextAndParameters, FromContextStateAndParameters, Ignored, Plain, Replying,
+    function,
+};
 #[cfg(feature = "testing")]
 pub(crate) use register::Fault;
 pub(crate) use register::{Intercept, Registration};
@@ -24,10 +30,11 @@ pub(crate) use register::{Intercept, Registration};
 ///   closure whose arguments have their types written out. The output may be a
 ///   [`Reply`](crate::Reply) around it. Parameters implement `DeserializeOwned` and
 ///   `JsonSchema`, outputs `Serialize` and `JsonSchema`.
-/// - the same without parameters;
+/// - the same without parameters, or with a [`State`](crate::State) before them;
 /// - an action, such as [`#[action]`](crate::action) makes;
 /// - the name of a registered action, as text;
-/// - [`Delay`], [`WaitForSignal`], [`Subworkflow`], [`ForEach`], [`While`], [`RetryUntil`].
+/// - [`Delay`], [`WaitForSignal`], [`Subworkflow`], [`ForEach`], [`While`], [`RetryUntil`], and
+///   the loops of [`nodes`](crate::nodes), whose bodies are closures.
 ///
 /// `Kind` only tells these apart; it is always inferred.
 #[diagnostic::on_unimplemented(
@@ -37,6 +44,9 @@ pub(crate) use register::{Intercept, Registration};
     note = "a closure's arguments need their types: `|context: Context, order: Order| async move {{ }}`"
 )]
 pub trait IntoWork<Kind> {
+    /// What the node gives, as far as the compiler knows it.
+    type Output;
+
     /// The work.
     fn into_work(self) -> Work;
 }
@@ -53,6 +63,14 @@ pub(crate) enum Inner {
     Function(function::Unnamed),
     /// Something that the definition says in full.
     Defined(Defined),
+    /// A loop whose body is built in code.
+    Loop(Box<LoopWork>),
+}
+
+/// A loop, and the body that takes the place of the empty one in it.
+pub(crate) struct LoopWork {
+    pub(crate) defined: Defined,
+    pub(crate) body: WorkflowBuilder,
 }
 
 pub(crate) enum Defined {
@@ -65,6 +83,16 @@ pub(crate) enum Defined {
 }
 
 impl Defined {
+    /// The body of a loop.
+    pub(crate) fn body_mut(&mut self) -> Option<&mut Body> {
+        match self {
+            Self::ForEach(each) => Some(&mut each.body),
+            Self::While(each) => Some(&mut each.body),
+            Self::RetryUntil(each) => Some(&mut each.body),
+            Self::Delay(_) | Self::WaitForSignal(_) | Self::Subworkflow(_) => None,
+        }
+    }
+
     /// Writes itself into a node.
     pub(crate) fn apply(self, node: &mut Node) {
         match self {
@@ -82,12 +110,16 @@ impl Defined {
 pub enum ByName {}
 
 impl IntoWork<ByName> for &str {
+    type Output = Value;
+
     fn into_work(self) -> Work {
         Work(Inner::Named(self.into()))
     }
 }
 
 impl IntoWork<ByName> for String {
+    type Output = Value;
+
     fn into_work(self) -> Work {
         Work(Inner::Named(self.into()))
     }
@@ -97,6 +129,8 @@ impl IntoWork<ByName> for String {
 pub enum ByValue {}
 
 impl<A: Action> IntoWork<ByValue> for A {
+    type Output = A::Output;
+
     fn into_work(self) -> Work {
         Work(Inner::Action(Registration::new(self)))
     }
@@ -108,6 +142,8 @@ pub enum AsDefined {}
 macro_rules! defined {
     ($($name:ident),*) => {$(
         impl IntoWork<AsDefined> for $name {
+            type Output = Value;
+
             fn into_work(self) -> Work {
                 Work(Inner::Defined(Defined::$name(self)))
             }

@@ -10,6 +10,8 @@ use windlass_core::definition::{
     Node, OnCompensationError, When,
 };
 
+use windlass_engine::RetryStrategy;
+
 use super::chain::Position;
 use super::node::{InChain, NodeBuilder, OutOfChain};
 use super::{BuildError, Problem, Workflow, resolve};
@@ -24,7 +26,7 @@ pub const DEFAULT_IN_FLIGHT: InFlight = InFlight::Healing;
 pub struct WorkflowBuilder {
     pub(super) definition: Definition,
     pub(super) nodes: Vec<Declared>,
-    pub(super) problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 /// A node as it was declared, with references that are names still.
@@ -37,6 +39,8 @@ pub(super) struct Declared {
     pub(super) depends_on: Option<Vec<Box<str>>>,
     pub(super) also_depends_on: Vec<Box<str>>,
     pub(super) arrivals: Vec<Arrival>,
+    /// A retry strategy in code.
+    pub(super) strategy: Option<RetryStrategy>,
 }
 
 /// An edge that is declared where it arrives.
@@ -61,31 +65,36 @@ impl WorkflowBuilder {
 
     /// Adds a step: it comes after the previous step of the chain, whichever that is when
     /// the workflow is built. The first step is an entry.
-    pub fn step<Kind>(
+    pub fn step<Kind, W: IntoWork<Kind>>(
         self,
         name: impl Into<Box<str>>,
-        work: impl IntoWork<Kind>,
-    ) -> NodeBuilder<InChain> {
+        work: W,
+    ) -> NodeBuilder<InChain, W::Output> {
         let position = Some(Position::Next);
         self.declare(name.into(), work.into_work(), position)
     }
 
     /// Adds a task: a node outside the chain, with the dependencies that it names. One
     /// that names none is an entry.
-    pub fn task<Kind>(
+    pub fn task<Kind, W: IntoWork<Kind>>(
         self,
         name: impl Into<Box<str>>,
-        work: impl IntoWork<Kind>,
-    ) -> NodeBuilder<OutOfChain> {
+        work: W,
+    ) -> NodeBuilder<OutOfChain, W::Output> {
         self.declare(name.into(), work.into_work(), None)
     }
 
-    fn declare<Place>(
+    /// The body of a loop, under construction.
+    pub(crate) fn body() -> Self {
+        Self::new("body".into())
+    }
+
+    fn declare<Place, T>(
         mut self,
         name: Box<str>,
         work: Work,
         position: Option<Position>,
-    ) -> NodeBuilder<Place> {
+    ) -> NodeBuilder<Place, T> {
         let node = serde_json::from_value(serde_json::json!({ "id": name }))
             .expect("a node requires only its id");
         self.nodes.push(Declared {
@@ -96,6 +105,7 @@ impl WorkflowBuilder {
             depends_on: None,
             also_depends_on: Vec::new(),
             arrivals: Vec::new(),
+            strategy: None,
         });
         NodeBuilder::new(self)
     }
@@ -143,7 +153,7 @@ impl WorkflowBuilder {
         self
     }
 
-    /// Template of the run's result.
+    /// Template of the run's result; in a body, of an iteration's output.
     pub fn output(mut self, template: impl Serialize) -> Self {
         self.definition.output = self.json("the output", &template);
         self

@@ -6,6 +6,7 @@
 mod builder;
 mod chain;
 mod node;
+mod output;
 mod problem;
 mod resolve;
 #[cfg(test)]
@@ -16,10 +17,12 @@ use std::sync::Arc;
 
 use windlass_core::Digest;
 use windlass_core::definition::{self, Definition, DefinitionSource};
+use windlass_engine::RetryStrategy;
 
 pub(crate) use builder::to_json;
 pub use builder::{DEFAULT_IN_FLIGHT, WorkflowBuilder};
 pub use node::{InChain, NodeBuilder, OutOfChain, Step, Task};
+pub use output::Output;
 pub(crate) use problem::write_known;
 pub use problem::{BuildError, Problem};
 
@@ -46,13 +49,23 @@ use crate::work::Registration;
 #[derive(Clone)]
 pub struct Workflow {
     inner: Arc<Inner>,
+    revision: Option<u32>,
 }
 
 struct Inner {
     definition: Definition,
     json: Arc<[u8]>,
     registrations: Vec<Registration>,
+    /// Retry strategies in code, by the path of their node without iterations.
+    strategies: Vec<(Box<str>, RetryStrategy)>,
     warnings: Vec<definition::Problem>,
+}
+
+/// What a workflow has in code, beside its definition.
+#[derive(Default)]
+struct Parts {
+    registrations: Vec<Registration>,
+    strategies: Vec<(Box<str>, RetryStrategy)>,
 }
 
 impl Workflow {
@@ -67,13 +80,14 @@ impl Workflow {
     /// # Errors
     /// Everything that is wrong with the definition.
     pub fn parse(file: &str, text: &[u8]) -> Result<Self, BuildError> {
-        Self::check(file, &DefinitionSource::new(file, text), Vec::new())
+        let source = DefinitionSource::new(file, text);
+        Self::check(file, &source, Parts::default())
     }
 
     fn check(
         workflow: &str,
         source: &DefinitionSource<'_>,
-        registrations: Vec<Registration>,
+        parts: Parts,
     ) -> Result<Self, BuildError> {
         let options = definition::Options {
             limits: windlass_engine::limits().definition,
@@ -84,9 +98,11 @@ impl Workflow {
                 inner: Arc::new(Inner {
                     json: parsed.json.into_owned().into(),
                     definition: parsed.definition,
-                    registrations,
+                    registrations: parts.registrations,
+                    strategies: parts.strategies,
                     warnings: parsed.warnings,
                 }),
+                revision: None,
             }),
             Err(problems) => Err(BuildError {
                 workflow: workflow.into(),
@@ -96,6 +112,19 @@ impl Workflow {
                     .collect(),
             }),
         }
+    }
+
+    /// Numbers this state of the code. Opening an engine publishes a workflow that differs from
+    /// the newest version, unless a higher revision was published already: then runs of that
+    /// version are started, so that an older deploy does not replace a newer one.
+    #[must_use]
+    pub fn revision(mut self, revision: u32) -> Self {
+        self.revision = Some(revision);
+        self
+    }
+
+    pub(crate) fn own_revision(&self) -> Option<u32> {
+        self.revision
     }
 
     /// The workflow's id.
@@ -138,6 +167,11 @@ impl Workflow {
 
     pub(crate) fn registrations(&self) -> &[Registration] {
         &self.inner.registrations
+    }
+
+    pub(crate) fn strategies(&self) -> impl Iterator<Item = (&str, &RetryStrategy)> {
+        let strategies = self.inner.strategies.iter();
+        strategies.map(|(node, strategy)| (&**node, strategy))
     }
 }
 

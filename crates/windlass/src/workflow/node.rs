@@ -6,10 +6,12 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use serde::Serialize;
-use windlass_core::definition::{Edge, Join, JsonText, Policies, Switch, When};
+use serde_json::Value;
+use windlass_core::definition::{Edge, Join, JsonText, Policies, Pool, Switch, When};
 
 use super::builder::{Arrival, Declared, WorkflowBuilder, to_json};
 use super::chain::Position;
+use super::output::Output;
 use super::{BuildError, Problem, Workflow};
 use crate::retry::{Retry, milliseconds};
 use crate::work::IntoWork;
@@ -21,19 +23,19 @@ pub enum InChain {}
 pub enum OutOfChain {}
 
 /// A step, until the next node is declared.
-pub type Step = NodeBuilder<InChain>;
+pub type Step<T = Value> = NodeBuilder<InChain, T>;
 
 /// A task, until the next node is declared.
-pub type Task = NodeBuilder<OutOfChain>;
+pub type Task<T = Value> = NodeBuilder<OutOfChain, T>;
 
 /// The node that was declared last, and the workflow so far.
 #[must_use = "a builder does nothing until it is built"]
-pub struct NodeBuilder<Place> {
+pub struct NodeBuilder<Place, T = Value> {
     workflow: WorkflowBuilder,
-    place: PhantomData<Place>,
+    place: PhantomData<(Place, fn() -> T)>,
 }
 
-impl NodeBuilder<InChain> {
+impl<T> NodeBuilder<InChain, T> {
     /// Puts the step directly after another in the chain.
     pub fn after(self, step: impl Into<Box<str>>) -> Self {
         self.place(Position::After(step.into()))
@@ -66,12 +68,38 @@ impl NodeBuilder<InChain> {
     }
 }
 
-impl<Place> NodeBuilder<Place> {
+impl<Place, T> NodeBuilder<Place, T> {
     pub(super) fn new(workflow: WorkflowBuilder) -> Self {
         Self {
             workflow,
             place: PhantomData,
         }
+    }
+
+    /// A handle of the node's output, by which the functions of later nodes read it.
+    ///
+    /// ```
+    /// use windlass::{Context, Workflow};
+    ///
+    /// let charge = Workflow::builder("orders").step("charge", |_: Context, cents: u64| async move {
+    ///     Ok(format!("receipt for {cents}"))
+    /// });
+    /// let receipt = charge.output();
+    /// let workflow = charge
+    ///     .step("ship", move |context: Context| {
+    ///         let receipt = receipt.clone();
+    ///         async move {
+    ///             let receipt: String = receipt.read(&context).await?;
+    ///             Ok(receipt.len())
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), windlass::BuildError>(())
+    /// ```
+    pub fn output(&self) -> Output<T> {
+        let last = self.workflow.nodes.last();
+        let last = last.expect("a node builder begins with its node");
+        Output::of(&last.node.id)
     }
 
     /// The nodes that must have succeeded. For a step they stand instead of the previous
@@ -180,7 +208,9 @@ impl<Place> NodeBuilder<Place> {
 
     /// How often and how soon an attempt is repeated; a number means that many attempts.
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
-        self.policies().retry = Some(retry.into().into_definition());
+        let retry = retry.into();
+        self.node().strategy = retry.strategy().cloned();
+        self.policies().retry = Some(retry.into_definition());
         self
     }
 
@@ -218,21 +248,39 @@ impl<Place> NodeBuilder<Place> {
         self
     }
 
+    /// Which of several ready nodes goes first, from 0 to 9, higher first; the run's priority by
+    /// default.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.node().node.priority = Some(priority);
+        self
+    }
+
+    /// The pool whose slots an attempt holds while it is with a worker; `windlass pools set` or
+    /// [`Engine::set_pool`](crate::Engine::set_pool) makes it.
+    pub fn pool(mut self, name: impl Into<Box<str>>, slots: u32) -> Self {
+        let pool = Pool {
+            name: name.into(),
+            slots,
+        };
+        self.node().node.pool = Some(Box::new(pool));
+        self
+    }
+
     /// Adds the next step: see [`WorkflowBuilder::step`].
-    pub fn step<Kind>(
+    pub fn step<Kind, W: IntoWork<Kind>>(
         self,
         name: impl Into<Box<str>>,
-        work: impl IntoWork<Kind>,
-    ) -> NodeBuilder<InChain> {
+        work: W,
+    ) -> NodeBuilder<InChain, W::Output> {
         self.workflow.step(name, work)
     }
 
     /// Adds a task: see [`WorkflowBuilder::task`].
-    pub fn task<Kind>(
+    pub fn task<Kind, W: IntoWork<Kind>>(
         self,
         name: impl Into<Box<str>>,
-        work: impl IntoWork<Kind>,
-    ) -> NodeBuilder<OutOfChain> {
+        work: W,
+    ) -> NodeBuilder<OutOfChain, W::Output> {
         self.workflow.task(name, work)
     }
 
@@ -263,5 +311,12 @@ impl<Place> NodeBuilder<Place> {
         to_json(Some(&id), what, value)
             .map_err(|problem| self.workflow.problems.push(problem))
             .ok()
+    }
+}
+
+/// For bodies of loops, which end with their last node.
+impl<Place, T> From<NodeBuilder<Place, T>> for WorkflowBuilder {
+    fn from(last: NodeBuilder<Place, T>) -> Self {
+        last.workflow
     }
 }

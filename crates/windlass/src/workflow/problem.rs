@@ -77,6 +77,11 @@ pub enum Problem {
         /// The node.
         node: Box<str>,
     },
+    /// A node of a graph, which is data alone, has a retry strategy in code.
+    StrategyInGraph {
+        /// The node.
+        node: Box<str>,
+    },
     /// What every definition is checked for.
     Definition(Box<definition::Problem>),
 }
@@ -147,6 +152,11 @@ impl fmt::Display for Problem {
                 }
                 write!(f, " cannot be written as JSON: {reason}")
             }
+            Self::StrategyInGraph { node } => write!(
+                f,
+                "'{node}' has a retry strategy in code, and a graph is data alone; use `every`, \
+                 `linear` or `factor`"
+            ),
             Self::CompensationIsNoAction { node } => write!(
                 f,
                 "the compensation of '{node}' is no action; give a function, an action or the \

@@ -9,40 +9,22 @@ use windlass_core::definition::{
 };
 
 use super::builder::{Declared, WorkflowBuilder};
-use super::{BuildError, Problem, Workflow, chain};
-use crate::work::{Inner, Naming, Registration, Work};
+use super::{BuildError, Parts, Problem, Workflow, chain};
+use crate::work::{Defined, Inner, LoopWork, Naming, Work};
 
 pub(super) fn build(builder: WorkflowBuilder) -> Result<Workflow, BuildError> {
     let WorkflowBuilder {
         mut definition,
         nodes,
-        mut problems,
+        problems,
     } = builder;
-    let names = Names::of(&nodes);
-    names.check(&nodes, &mut problems);
-    let previous = previous_steps(&nodes, &names, &mut problems);
-    if !problems.is_empty() {
-        let workflow = definition.id;
-        return Err(BuildError { workflow, problems });
-    }
-    let mut registrations = Vec::new();
-    let mut arrivals: BTreeMap<Box<str>, Vec<Edge>> = BTreeMap::new();
-    for declared in nodes {
-        let previous = previous.get(&declared.node.id);
-        let arriving = collect_arrivals(&declared);
-        let named = wire(declared, previous.map(|name| &**name));
-        let node = named.assign(&definition.id, &mut registrations, &mut problems);
-        for (from, edge) in arriving {
-            arrivals.entry(from).or_default().push(edge);
-        }
-        definition.nodes.push(node);
-    }
-    for node in &mut definition.nodes {
-        let mut edges = std::mem::take(&mut node.edges).into_vec();
-        edges.extend(arrivals.remove(&node.id).unwrap_or_default());
-        node.edges = edges.into();
-    }
+    let mut resolving = Resolving {
+        parts: Parts::default(),
+        problems,
+    };
     let workflow = definition.id.clone();
+    definition.nodes = resolving.nodes(nodes, &Scope::top(&workflow));
+    let Resolving { parts, problems } = resolving;
     if !problems.is_empty() {
         return Err(BuildError { workflow, problems });
     }
@@ -52,7 +34,158 @@ pub(super) fn build(builder: WorkflowBuilder) -> Result<Workflow, BuildError> {
         text: &text,
         format: DefinitionFormat::Json,
     };
-    Workflow::check(&workflow, &source, registrations)
+    Workflow::check(&workflow, &source, parts)
+}
+
+/// Where nodes are: at the top level, or in the body of a loop.
+struct Scope {
+    workflow: Box<str>,
+    /// The path of the loop around them, with a slash behind it.
+    prefix: String,
+    /// What a function is given whose parameters are not said.
+    whole: &'static str,
+}
+
+impl Scope {
+    fn top(workflow: &str) -> Self {
+        Self {
+            workflow: workflow.into(),
+            prefix: String::new(),
+            whole: "{{ trigger }}",
+        }
+    }
+
+    /// The body of a loop in this scope.
+    fn body(&self, node: &str, of: &Defined) -> Self {
+        Self {
+            workflow: self.workflow.clone(),
+            prefix: format!("{}{node}/", self.prefix),
+            whole: match of {
+                Defined::ForEach(_) => "{{ item }}",
+                _ => "{{ trigger }}",
+            },
+        }
+    }
+}
+
+/// What is gathered while names become edges and functions become actions.
+struct Resolving {
+    parts: Parts,
+    problems: Vec<Problem>,
+}
+
+impl Resolving {
+    /// The nodes of a scope.
+    fn nodes(&mut self, nodes: Vec<Declared>, scope: &Scope) -> Vec<Node> {
+        let names = Names::of(&nodes);
+        let before = self.problems.len();
+        names.check(&nodes, &mut self.problems);
+        if self.problems.len() > before {
+            return Vec::new();
+        }
+        let previous = previous_steps(&nodes, &names, &mut self.problems);
+        if self.problems.len() > before {
+            return Vec::new();
+        }
+        let mut resolved = Vec::with_capacity(nodes.len());
+        let mut arrivals: BTreeMap<Box<str>, Vec<Edge>> = BTreeMap::new();
+        for mut declared in nodes {
+            let previous = previous.get(&declared.node.id);
+            let arriving = collect_arrivals(&declared);
+            if let Some(strategy) = declared.strategy.take() {
+                let path = format!("{}{}", scope.prefix, declared.node.id);
+                self.parts.strategies.push((path.into(), strategy));
+            }
+            let wired = wire(declared, previous.map(|name| &**name));
+            let node = self.assign(wired, scope);
+            for (from, edge) in arriving {
+                arrivals.entry(from).or_default().push(edge);
+            }
+            resolved.push(node);
+        }
+        for node in &mut resolved {
+            let mut edges = std::mem::take(&mut node.edges).into_vec();
+            edges.extend(arrivals.remove(&node.id).unwrap_or_default());
+            node.edges = edges.into();
+        }
+        resolved
+    }
+
+    /// Gives the work of a node its names.
+    fn assign(&mut self, wired: Wired, scope: &Scope) -> Node {
+        let mut node = wired.node;
+        if let Inner::Function(function) = &wired.work.0
+            && function.takes_parameters
+            && node.parameters.is_none()
+        {
+            let whole = serde_json::value::to_raw_value(scope.whole);
+            node.parameters = Some(whole.expect("text is JSON"));
+        }
+        let workflow = &scope.workflow;
+        let path = format!("{}{}", scope.prefix, node.id);
+        let naming = Naming {
+            name: format!("{workflow}/{path}").into(),
+            description: format!("'{path}' of the workflow '{workflow}'.").into(),
+        };
+        match self.action_name(wired.work, naming) {
+            Ok(name) => node.action_type = Some(name),
+            Err(NoAction::Defined(defined)) => defined.apply(&mut node),
+            Err(NoAction::Loop(of)) => self.apply_loop(*of, scope, &mut node),
+        }
+        if let Some((work, parameters)) = wired.compensation {
+            let naming = Naming {
+                name: format!("{workflow}/{path}/compensate").into(),
+                description: format!("Undoes '{path}' of the workflow '{workflow}'.").into(),
+            };
+            match self.action_name(work, naming) {
+                Ok(action_type) => {
+                    node.compensate = Some(Box::new(Compensate {
+                        action_type,
+                        parameters,
+                        policies: None,
+                    }));
+                }
+                Err(_) => {
+                    let node = node.id.clone();
+                    self.problems.push(Problem::CompensationIsNoAction { node });
+                }
+            }
+        }
+        node
+    }
+
+    /// Writes a loop with its body into a node.
+    fn apply_loop(&mut self, of: LoopWork, scope: &Scope, node: &mut Node) {
+        let LoopWork { mut defined, body } = of;
+        let inner = scope.body(&node.id, &defined);
+        self.problems.extend(body.problems);
+        let nodes = self.nodes(body.nodes, &inner);
+        if let Some(place) = defined.body_mut() {
+            place.nodes = nodes;
+            place.output = body.definition.output;
+        }
+        defined.apply(node);
+    }
+
+    /// The name of the action that does the work, or what the definition says instead.
+    fn action_name(&mut self, work: Work, naming: Naming) -> Result<Box<str>, NoAction> {
+        let registration = match work.0 {
+            Inner::Named(name) => return Ok(name),
+            Inner::Defined(defined) => return Err(NoAction::Defined(defined)),
+            Inner::Loop(of) => return Err(NoAction::Loop(of)),
+            Inner::Action(registration) => registration,
+            Inner::Function(function) => function.named(naming),
+        };
+        let name = registration.name.clone();
+        self.parts.registrations.push(registration);
+        Ok(name)
+    }
+}
+
+/// Work that no action does.
+enum NoAction {
+    Defined(Defined),
+    Loop(Box<LoopWork>),
 }
 
 /// The names there are, in the order of their declaration.
@@ -213,72 +346,4 @@ fn wire(declared: Declared, previous: Option<&str>) -> Wired {
         work: declared.work,
         compensation: declared.compensation,
     }
-}
-
-impl Wired {
-    /// Gives the work its names.
-    fn assign(
-        self,
-        workflow: &str,
-        registrations: &mut Vec<Registration>,
-        problems: &mut Vec<Problem>,
-    ) -> Node {
-        let mut node = self.node;
-        if let Inner::Function(function) = &self.work.0
-            && function.takes_parameters
-            && node.parameters.is_none()
-        {
-            node.parameters = Some(whole_trigger());
-        }
-        let naming = Naming {
-            name: format!("{workflow}/{}", node.id).into(),
-            description: format!("'{}' of the workflow '{workflow}'.", node.id).into(),
-        };
-        match action_name(self.work, naming, registrations) {
-            Ok(name) => node.action_type = Some(name),
-            Err(defined) => defined.apply(&mut node),
-        }
-        if let Some((work, parameters)) = self.compensation {
-            let naming = Naming {
-                name: format!("{workflow}/{}/compensate", node.id).into(),
-                description: format!("Undoes '{}' of the workflow '{workflow}'.", node.id).into(),
-            };
-            match action_name(work, naming, registrations) {
-                Ok(action_type) => {
-                    node.compensate = Some(Box::new(Compensate {
-                        action_type,
-                        parameters,
-                        policies: None,
-                    }));
-                }
-                Err(_) => {
-                    let node = node.id.clone();
-                    problems.push(Problem::CompensationIsNoAction { node });
-                }
-            }
-        }
-        node
-    }
-}
-
-/// The name of the action that does the work, or what the definition says instead.
-fn action_name(
-    work: Work,
-    naming: Naming,
-    registrations: &mut Vec<Registration>,
-) -> Result<Box<str>, crate::work::Defined> {
-    let registration = match work.0 {
-        Inner::Named(name) => return Ok(name),
-        Inner::Defined(defined) => return Err(defined),
-        Inner::Action(registration) => registration,
-        Inner::Function(function) => function.named(naming),
-    };
-    let name = registration.name.clone();
-    registrations.push(registration);
-    Ok(name)
-}
-
-/// A function whose parameters are not said is given the run's trigger.
-fn whole_trigger() -> JsonText {
-    serde_json::value::to_raw_value("{{ trigger }}").expect("text is JSON")
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{Findings, Grade};
 use crate::moment::now;
 use crate::remote::{self, Probed, Server};
+use windlass_service::run_list::RunSelection;
 
 /// A clock that is this far off makes signatures and tokens fail.
 const CLOCK_MS: i64 = 30_000;
@@ -37,6 +38,26 @@ pub(super) fn check(server: &Server, findings: &mut Findings) {
     check_ready(server, findings);
     check_version(server, findings);
     check_limits(server, findings);
+    check_letters(server, findings);
+}
+
+/// Runs that the server's engine gave up; a token that may not see runs learns nothing.
+fn check_letters(server: &Server, findings: &mut Findings) {
+    let mut selection = RunSelection::default();
+    selection.filter.dead = Some(true);
+    selection.filter.limit = 100;
+    let Ok((letters, next)) = remote::list_runs(server, &selection) else {
+        return;
+    };
+    let more = if next.is_some() { "at least " } else { "" };
+    match letters.len() {
+        0 => findings.add("dead letters", Grade::Ok, "none".to_owned(), ""),
+        count => {
+            let text = format!("{more}{count} that no process executes");
+            let what = "see `windlass dead-letters`, then requeue or purge them";
+            findings.add("dead letters", Grade::Warn, text, what);
+        }
+    }
 }
 
 fn check_live(server: &Server, live: &Probed, findings: &mut Findings) {

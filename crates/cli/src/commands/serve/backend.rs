@@ -1,12 +1,13 @@
 //! The store that a server works on: a data directory that it holds alone, or a database that
 //! several processes share.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use windlass_store_postgres::{OpenError, PostgresStore};
 
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::session::{Session, Settings};
 
 /// How long the server waits before it tries a database again that does not answer.
@@ -16,12 +17,13 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 pub(super) fn open(
     settings: &Settings,
     database: Option<&windlass_store_postgres::Settings>,
+    logs_json: bool,
 ) -> Result<Session, Failure> {
     match database {
         None => directory(settings),
         Some(database) => {
-            let store = connect(settings, database)?;
-            Ok(Session::shared(settings.clone(), Arc::new(store)))
+            let store = connect(settings, database, logs_json)?;
+            Ok(Session::shared(settings.clone(), store))
         }
     }
 }
@@ -45,6 +47,7 @@ fn directory(settings: &Settings) -> Result<Session, Failure> {
 fn connect(
     settings: &Settings,
     database: &windlass_store_postgres::Settings,
+    logs_json: bool,
 ) -> Result<PostgresStore, Failure> {
     let mut told = String::new();
     loop {
@@ -59,7 +62,11 @@ fn connect(
         if error != told {
             let address = database.address();
             let line = format!("waiting for the database {address}: {error}");
-            settings.output.say(&line);
+            match logs_json {
+                // The log has not begun.
+                true => output::say(&json!({ "level": "WARN", "message": line }).to_string()),
+                false => settings.output.say(&line),
+            }
             told = error;
         }
         std::thread::sleep(RETRY_PAUSE);

@@ -4,6 +4,7 @@
 mod backend;
 mod browser;
 mod demo;
+mod figures;
 mod options;
 
 use std::sync::Arc;
@@ -17,27 +18,28 @@ use windlass_api::{App, AppOptions, HeadLimits, engine_limits, health, routes};
 use windlass_engine::{Backend, Engine, Observers, Recovery};
 use windlass_service::listing;
 use windlass_service::secrets::SecretKeys;
+use windlass_store::Role;
 use windlass_store_embedded::EmbeddedStore;
 use windlass_telemetry::{Gauge, HttpExchange, Telemetry, say};
 
 use crate::args::{Dev, Serve};
 use crate::config::Config;
+use crate::database::NO_BACKUP;
 use crate::event_fanout::EventFanout;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::output::Output;
 use crate::secrets;
 use crate::session::{Session, Settings};
 use crate::socket::SocketHost;
 use options::Options;
-use windlass_store::Wait as _;
+use windlass_store::{RunFilter, Wait as _};
 
 /// How long actions that do not notice the end may hold it up.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// Text for Prometheus.
-trait Figures: Fn() -> String + Send + Sync + 'static {}
-
-impl<F: Fn() -> String + Send + Sync + 'static> Figures for F {}
+/// More dead letters are not counted for the metrics.
+const MOST_LETTERS: usize = 1000;
 
 /// What `windlass dev` does besides serving.
 #[derive(Clone, Copy, Default)]
@@ -46,6 +48,8 @@ struct Development {
     demo: bool,
     /// Whether the page is opened in a browser.
     open: bool,
+    /// Whether people read the log, unless the settings say otherwise.
+    text: bool,
 }
 
 /// Serves until asked to stop.
@@ -62,6 +66,7 @@ pub(crate) fn dev(settings: &Settings, config: &Config, arguments: &Dev) -> Resu
     let development = Development {
         demo: arguments.demo,
         open: !arguments.no_open,
+        text: true,
     };
     start(settings, config, &arguments.serve, development)
 }
@@ -72,8 +77,16 @@ fn start(
     arguments: &Serve,
     development: Development,
 ) -> Result<Exit, Failure> {
-    let options = Options::new(config, arguments)?;
-    let session = backend::open(settings, options.database.as_ref())?;
+    let mut options = Options::new(config, arguments)?;
+    if development.text {
+        options.log_for_people();
+    }
+    let settings = Settings {
+        workers: options.workers,
+        worker_labels: options.worker_labels.clone(),
+        ..settings.clone()
+    };
+    let session = backend::open(&settings, options.database.as_ref(), options.logs_json)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -89,35 +102,33 @@ async fn serve(
     development: Development,
 ) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen()?;
-    if let Some(tail) = session.embedded().and_then(EmbeddedStore::torn_tail) {
-        session.settings.output.say(&tail.to_string());
-    }
+    let words = Words {
+        output: session.settings.output,
+        json: options.logs_json,
+    };
     // The actions of this program keep their series, whatever else definitions name.
     let actions = options.registry(&session.settings);
     options.telemetry.actions = Some(actions.names().map(Into::into).collect());
-    let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry));
+    let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry)).map_err(|error| {
+        Failure::new(Exit::Usage, "SETTING_INVALID", error.to_string())
+            .hint("check otlp_endpoint and the OTEL_EXPORTER_OTLP_ variables")
+    })?;
+    if let Some(tail) = session.embedded().and_then(EmbeddedStore::torn_tail) {
+        words.say(&tail.to_string());
+    }
     // One instance for all readers of secrets: its key may change while the server runs.
     let keys = secrets::keys(&session.settings)?;
     let engine = engine(session, &options, &telemetry, &keys).await?;
     prepare(&options)?;
     let auth = options.auth().await?;
-    let server = Server::bind(options.server.clone())
-        .await
-        .map_err(|error| {
-            let probes = options.server.probe_address;
-            let probes = probes
-                .map(|address| format!(" or {address}"))
-                .unwrap_or_default();
-            let address = options.server.address;
-            let message = format!("cannot listen on {address}{probes}: {error}");
-            Failure::new(Exit::Storage, "LISTEN_FAILED", message).hint(
-                "name another address with --listen or --probe-listen; port 0 takes a free one",
-            )
-        })?;
+    let server = bind(&options).await?;
     windlass_service::secrets::seal_hooks(&*session.store, &keys).await?;
     let gate = gate(&options, &telemetry, auth.clone());
-    let figures = (&telemetry, server.metrics(), gate.metrics());
-    let app = app(session, &engine, &options, (auth, &keys), figures)?;
+    figures::show(&telemetry, (server.figures(), gate.figures()), &auth);
+    if let Some(database) = session.database.clone() {
+        figures::show_database(&telemetry, database);
+    }
+    let app = app(session, &engine, &options, (auth, &keys), &telemetry)?;
     // Commands on the same data directory act through this process.
     let owners = app.clone();
     let socket = session
@@ -125,27 +136,31 @@ async fn serve(
         .and_then(|store| SocketHost::listen(store.directory(), &engine, move || owners).ok());
     let recovery = engine.serve(options.serving.clone()).await?;
     tell_recovery(&recovery);
-    app.resume_jobs().await?;
+    if options.roles.has(Role::Api) || options.roles.has(Role::Scheduler) {
+        app.resume_jobs().await?;
+    }
     let router = routes(gate, options.probing).build(app, HeadLimits::default());
     if development.demo
         && let Err(failure) = demo::start(&engine).await
     {
         let message = format!("the demo did not start: {}", failure.message);
-        session.settings.output.say(&message);
+        words.say(&message);
     }
-    let url = announce(session, &options, &server)?;
-    if development.open {
+    let url = announce(words, &options, &server)?;
+    if let Some(url) = url.filter(|_| development.open) {
         browser::open(&session.settings.output, &url);
     }
     let shutdown = CancellationToken::new();
-    let address = server.local_addr();
-    say::server_started(address);
+    if let Some(address) = server.local_addr() {
+        say::server_started(address);
+    }
     let stop = shutdown.clone();
-    let asked = interrupt.clone();
+    let (asked, leaving) = (interrupt.clone(), engine.clone());
     tokio::spawn(async move {
         asked.asked().await;
         say::server_draining();
         stop.cancel();
+        leaving.begin_shutdown().await;
     });
     let drained = server.run(router, shutdown).await;
     if let Some(socket) = socket {
@@ -155,12 +170,24 @@ async fn serve(
     say::server_stopped();
     telemetry.shutdown().await;
     if !matches!(drained, Drained::Finished) {
-        session
-            .settings
-            .output
-            .say("some requests did not end in time and were cut off");
+        words.say("some requests did not end in time and were cut off");
     }
     Ok(Exit::Done)
+}
+
+/// Listens, if there is something to listen on.
+async fn bind(options: &Options) -> Result<Server, Failure> {
+    let listened = Server::bind(options.server.clone()).await;
+    listened.map_err(|error| {
+        let probes = options.server.probe_address;
+        let probes = probes
+            .map(|address| format!(" or {address}"))
+            .unwrap_or_default();
+        let address = options.server.address;
+        let message = format!("cannot listen on {address}{probes}: {error}");
+        Failure::new(Exit::Storage, "LISTEN_FAILED", message)
+            .hint("name another address with --listen or --probe-listen; port 0 takes a free one")
+    })
 }
 
 /// The engine, observed by telemetry and by the hub.
@@ -183,8 +210,11 @@ async fn engine(
         ..windlass_engine::Options::default()
     };
     if session.settings.shared {
+        settings.roles = options.roles;
+        settings.drain = options.server.drain_timeout;
         settings.leases = Some(windlass_orchestrator::supervisor::LeaseOptions::default());
         settings.worker_name = backend::process_name().into();
+        settings.projections.clone_from(&session.projections);
     }
     if let Some(workers) = session.settings.workers {
         settings.workers = workers as usize;
@@ -205,6 +235,22 @@ async fn engine(
     let counted = engine.clone();
     telemetry.gauge(Gauge::ParallelActions, move || {
         counted.running_actions() as u64
+    });
+    let counted = engine.clone();
+    telemetry.gauge(Gauge::DeadLetters, move || {
+        let filter = RunFilter {
+            dead: Some(true),
+            limit: MOST_LETTERS,
+            ..RunFilter::default()
+        };
+        let page = counted.store().runs(&filter).wait();
+        page.map_or(0, |page| page.rows.len() as u64)
+    });
+    let counted = engine.clone();
+    telemetry.work_queue(move || figures::work_queue(&counted));
+    let counted = engine.clone();
+    telemetry.gauge(Gauge::ProjectionLag, move || {
+        counted.projection_lag_ms().div_ceil(1000)
     });
     Ok(engine)
 }
@@ -228,10 +274,8 @@ fn app(
     engine: &Engine,
     options: &Options,
     (auth, keys): (Auth, &Arc<SecretKeys>),
-    (telemetry, connections, bodies): (&Telemetry, impl Figures, impl Figures),
+    telemetry: &Telemetry,
 ) -> Result<App, Failure> {
-    let keys_of_tokens = auth.clone();
-    let more = Arc::new(move || connections() + &bodies() + &keys_of_tokens.metrics());
     let head = HeadLimits::default();
     let mut limits = health::http_limits(&options.server, &options.gate, &head);
     limits.extend(engine_limits());
@@ -239,9 +283,9 @@ fn app(
     let probes = health::Probes::new(
         move || Box::pin(ready(asked.clone())),
         move || {
-            let (telemetry, more) = (rendered.clone(), Arc::clone(&more));
+            let telemetry = rendered.clone();
             Box::pin(async move {
-                let rendering = tokio::task::spawn_blocking(move || telemetry.render() + &more());
+                let rendering = tokio::task::spawn_blocking(move || telemetry.render());
                 rendering.await.unwrap_or_default()
             })
         },
@@ -252,10 +296,12 @@ fn app(
     Ok(App::new(
         engine.clone(),
         AppOptions {
-            backup: session.embedded().cloned().map(|directory| {
-                let backup = move |file: &std::path::Path| directory.backup(file, &mut |_, _| {});
-                Arc::new(backup) as _
-            }),
+            backup: match session.embedded().cloned() {
+                None => Err(NO_BACKUP),
+                Some(directory) => Ok(Arc::new(move |file: &std::path::Path| {
+                    directory.backup(file, &mut |_, _| {})
+                })),
+            },
             probes,
             actions: listing::actions(&registry).into(),
             secrets: Arc::clone(keys),
@@ -303,19 +349,42 @@ fn tell_recovery(recovery: &Recovery) {
     }
 }
 
-/// Says where the server listens, for people and for programs.
-fn announce(session: &Session, options: &Options, server: &Server) -> Result<String, Failure> {
+/// What a server says beside its log, to the same place.
+#[derive(Clone, Copy)]
+struct Words {
+    output: Output,
+    /// Whether the log is JSON: then nothing else may stand there.
+    json: bool,
+}
+
+impl Words {
+    fn say(self, text: &str) {
+        match self.json {
+            true => say::note(text),
+            false => self.output.say(text),
+        }
+    }
+}
+
+/// Says where the server listens, for people and for programs; the address of the API, if this
+/// process has one.
+fn announce(words: Words, options: &Options, server: &Server) -> Result<Option<String>, Failure> {
     let scheme = match options.server.tls {
         Some(_) => "https",
         None => "http",
     };
-    let url = format!("{scheme}://{}", server.local_addr());
+    let has_api = options.roles.has(Role::Api);
+    let url = server.local_addr().filter(|_| has_api);
+    let url = url.map(|address| format!("{scheme}://{address}"));
     let probes = server
         .probe_addr()
         .map(|address| format!("http://{address}"));
-    let output = session.settings.output;
+    let output = words.output;
     if output.json {
-        let mut said = serde_json::json!({ "url": url });
+        let mut said = serde_json::json!({});
+        if let Some(url) = &url {
+            said["url"] = url.as_str().into();
+        }
         if let Some(probes) = probes {
             said["probeUrl"] = probes.into();
         }
@@ -324,11 +393,19 @@ fn announce(session: &Session, options: &Options, server: &Server) -> Result<Str
         output.data(&said.to_string())?;
         return Ok(url);
     }
+    let Some(url) = url else {
+        let roles: Vec<&str> = options.roles.iter().map(Role::as_str).collect();
+        output.line(&format!("working as {}", roles.join(", ")))?;
+        if let Some(probes) = probes {
+            words.say(&format!("health and metrics are at {probes}"));
+        }
+        return Ok(None);
+    };
     output.line(&format!("listening on {url}"))?;
     if let Some(probes) = probes {
-        output.say(&format!("health and metrics are also at {probes}"));
+        words.say(&format!("health and metrics are also at {probes}"));
     }
-    output.say(&format!("the page is at {url}/"));
-    output.say(&format!("the API is described at {url}/api/docs"));
-    Ok(url)
+    words.say(&format!("the page is at {url}/"));
+    words.say(&format!("the API is described at {url}/api/docs"));
+    Ok(Some(url))
 }

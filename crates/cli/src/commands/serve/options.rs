@@ -1,5 +1,6 @@
 //! What the settings say about a server, checked before anything is opened.
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use windlass_api::route::{Access, GateOptions};
 use windlass_api::serve::{ServerOptions, TlsFiles};
 use windlass_api::{BodyOptions, Budget, SpoolOptions};
 use windlass_engine::{Registry, Retain, Serving};
+use windlass_store::{Role, Roles};
 use windlass_telemetry::{Endpoint, Format, LogOptions, TelemetryOptions, TraceOptions};
 
 use crate::args::Serve;
@@ -32,9 +34,17 @@ pub(super) struct Options {
     pub(super) unknown_action_wait: Duration,
     pub(super) worker_heartbeat: Duration,
     pub(super) telemetry: TelemetryOptions,
+    /// Whether the log on standard error is JSON, line by line.
+    pub(super) logs_json: bool,
     /// What health and metrics need.
     pub(super) probing: Access,
     pub(super) event_fanout: Arc<EventFanout>,
+    /// What this process does.
+    pub(super) roles: Roles,
+    /// How many actions run at once.
+    pub(super) workers: Option<u32>,
+    /// What the workers here have.
+    pub(super) worker_labels: windlass_orchestrator::Labels,
     /// The database, if runs are kept in one that several processes share.
     pub(super) database: Option<windlass_store_postgres::Settings>,
     keys: Option<JwtOptions>,
@@ -42,6 +52,16 @@ pub(super) struct Options {
 }
 
 impl Options {
+    /// Logs text where the settings leave the choice.
+    pub(super) fn log_for_people(&mut self) {
+        if let Some(logs) = &mut self.telemetry.logs
+            && logs.format == Format::Auto
+        {
+            logs.format = Format::Text;
+            self.logs_json = false;
+        }
+    }
+
     /// Reads the settings, with the command's own flags before all others.
     pub(super) fn new(config: &Config, arguments: &Serve) -> Result<Self, Failure> {
         let on = |flag: bool| flag.then(|| "true".to_owned());
@@ -50,6 +70,9 @@ impl Options {
             ("listen", arguments.listen.clone()),
             ("backend", arguments.backend.map(|it| it.name().to_owned())),
             ("postgres_url", arguments.postgres_url.clone()),
+            ("role", listed(&names(&arguments.role))),
+            ("worker_labels", listed(&arguments.worker_labels)),
+            ("workers", arguments.workers.map(|it| it.to_string())),
             ("probe_listen", arguments.probe_listen.clone()),
             ("insecure", on(arguments.insecure)),
             ("allow_host", listed(&arguments.allow_host)),
@@ -70,12 +93,20 @@ impl Options {
                 .span("worker_heartbeat")
                 .map_or(DEFAULT_HEARTBEAT, |every| every.max(LEAST_HEARTBEAT)),
             telemetry: telemetry(&config)?,
+            logs_json: match config.value("log_format") {
+                Some("json") => true,
+                Some("text") => false,
+                _ => !std::io::stderr().is_terminal(),
+            },
             probing: match config.is_on("private_probes") {
                 true => Access::read(),
                 false => Access::public(),
             },
             event_fanout: Arc::default(),
             database: database(&config)?,
+            roles: roles(&config)?,
+            workers: config.number("workers"),
+            worker_labels: config.list("worker_labels").into_iter().collect(),
             keys: keys(&config),
             allow_exec: config.is_on("allow_exec"),
         };
@@ -87,6 +118,10 @@ impl Options {
     /// everything. `--insecure` allows it.
     fn refuse_exposure(&self, config: &Config) -> Result<(), Failure> {
         let address = self.server.address;
+        if !self.roles.has(Role::Api) {
+            // It answers nothing but probes.
+            return Ok(());
+        }
         if address.ip().is_loopback() || self.keys.is_some() || config.is_on("insecure") {
             return Ok(());
         }
@@ -114,29 +149,32 @@ impl Options {
     }
 }
 
+fn names(roles: &[crate::args::Role]) -> Vec<String> {
+    roles.iter().map(|role| role.name().to_owned()).collect()
+}
+
+/// What the process does. A data directory belongs to one process, which does everything.
+fn roles(config: &Config) -> Result<Roles, Failure> {
+    let names = config.list("role");
+    let roles: Roles = match names.iter().any(|name| name == "all") {
+        true => Roles::ALL,
+        false => names.into(),
+    };
+    if roles == Roles::ALL || config.value("backend") == Some("postgres") {
+        return Ok(roles);
+    }
+    let message = "a process with some roles alone needs a database that others share: on a data \
+                   directory one process has every role";
+    Err(Failure::new(Exit::Usage, "SETTING_INVALID", message)
+        .hint("leave --role out, or name the database with --backend postgres"))
+}
+
 /// The database of the backend `postgres`.
 fn database(config: &Config) -> Result<Option<windlass_store_postgres::Settings>, Failure> {
     if config.value("backend") != Some("postgres") {
         return Ok(None);
     }
-    let invalid = |message: String| Failure::new(Exit::Usage, "SETTING_INVALID", message);
-    let Some(url) = config.value("postgres_url") else {
-        let message = "--backend postgres needs a database".to_owned();
-        return Err(invalid(message)
-            .hint("name it with --postgres-url or WINDLASS_POSTGRES_URL, as postgres://user@host/database"));
-    };
-    let database = windlass_store_postgres::Settings::parse(url)
-        .map_err(|error| invalid(format!("postgres_url: {error}")))?;
-    let database = match config.value("postgres_schema") {
-        None => database,
-        Some(schema) => database
-            .schema(schema)
-            .map_err(|error| invalid(format!("postgres_schema: {error}")))?,
-    };
-    Ok(Some(match config.value("postgres_password_file") {
-        None => database,
-        Some(file) => database.password(windlass_store_postgres::Password::File(file.into())),
-    }))
+    crate::database::settings(config, None).map(Some)
 }
 
 fn server(config: &Config) -> Result<ServerOptions, Failure> {
@@ -158,6 +196,7 @@ fn server(config: &Config) -> Result<ServerOptions, Failure> {
         }
     };
     server.probe_address = config.number("probe_listen");
+    server.listens = roles(config)?.has(Role::Api);
     let set = |place: &mut usize, key| *place = config.number(key).unwrap_or(*place);
     set(&mut server.max_connections, "max_connections");
     set(&mut server.probe_connections, "probe_connections");
@@ -185,6 +224,7 @@ fn gate(config: &Config) -> Result<GateOptions, Failure> {
         body_timeout: time("body_timeout"),
         origins: config.list("cors_origins"),
         token_rate: budget("rate_per_minute", "rate_burst"),
+        read_rate: budget("read_rate_per_minute", "read_rate_burst"),
         workflow_rate: budget("workflow_rate_per_minute", "workflow_rate_burst"),
         listen: config.number("listen"),
         allow_hosts: config.list("allow_host"),
@@ -252,15 +292,16 @@ fn telemetry(config: &Config) -> Result<TelemetryOptions, Failure> {
         Some("text") => Format::Text,
         _ => Format::Auto,
     };
-    let traces = config.value("otlp_endpoint").map(|endpoint| {
-        let endpoint: Endpoint = endpoint
-            .parse()
-            .map_err(|error| invalid(format!("otlp_endpoint: {error}")))?;
-        Ok::<_, Failure>(TraceOptions::new(endpoint))
+    let endpoint = config.value("otlp_endpoint").map(|endpoint| {
+        let endpoint = endpoint.parse::<Endpoint>();
+        endpoint.map_err(|error| invalid(format!("otlp_endpoint: {error}")))
     });
+    let variable = |name: &str| std::env::var(name).ok();
+    let traces = TraceOptions::from_variables(endpoint.transpose()?, variable)
+        .map_err(|error| invalid(error.to_string()))?;
     Ok(TelemetryOptions {
         logs: Some(logs),
-        traces: traces.transpose()?,
+        traces,
         // A public metrics page must not name the workflows of tenants.
         name_tenants: config.is_on("private_probes"),
         ..TelemetryOptions::default()

@@ -10,33 +10,56 @@ use crate::ending::cause_line;
 use crate::exit::Failure;
 use crate::moment::{ago, duration, now, readable};
 use crate::paint::{BOLD, DIM, RED, paint, run_glyph, run_style};
+use crate::table::folded;
+use windlass_service::run_item::RunState;
 use windlass_service::text::summary;
+
+/// The columns before a value.
+const LABEL: usize = 12;
 
 impl Page<'_> {
     pub(super) fn header(&self) -> Result<String, Failure> {
         let run = &self.overview.run;
-        let color = self.session.settings.output.color;
+        let output = self.session.settings.output;
+        let color = output.color;
         let queued = run.queued();
         let status = run.status();
-        let style = run_style(status);
+        let state = self.item.state;
+        let style = match state {
+            RunState::Orphaned | RunState::DeadLettered => RED,
+            _ => run_style(status),
+        };
         let version = match run.version() {
-            0 => String::new(),
+            0 => " (frozen)".to_owned(),
             version => format!(" v{version}"),
         };
         let mut text = format!(
             "{} {}{version}  {}\n",
             paint(color, style, run_glyph(status)),
             paint(color, BOLD, &queued.workflow),
-            paint(color, style, status.as_str()),
+            paint(color, style, self.state()),
         );
         for (name, value) in self.lines()? {
-            let is_error = name == "error";
+            let is_error = matches!(name, "error" | "dead" | "orphaned");
             let name = paint(color, DIM, &format!("{name:<10}"));
             let style = if is_error { RED } else { Style::new() };
-            let value = paint(color, style, &value);
-            text.push_str(&format!("  {name}{value}\n"));
+            let mut before = format!("  {name}");
+            for line in folded(&output, &value, LABEL) {
+                text.push_str(&format!("{before}{}\n", paint(color, style, &line)));
+                before = " ".repeat(LABEL);
+            }
         }
         Ok(text)
+    }
+
+    /// The status, or the state where the status would mislead.
+    fn state(&self) -> &'static str {
+        match self.item.state {
+            RunState::Orphaned | RunState::DeadLettered | RunState::Waiting => {
+                self.item.state.word()
+            }
+            _ => self.overview.run.status().as_str(),
+        }
     }
 
     fn lines(&self) -> Result<Vec<(&'static str, String)>, Failure> {
@@ -77,6 +100,19 @@ impl Page<'_> {
                 value.push_str(&format!(": {reason}"));
             }
             lines.push(("origin", value));
+        }
+        if !self.item.forked_as.is_empty() {
+            let forks = self.item.forked_as.iter().map(ToString::to_string);
+            lines.push(("forked as", forks.collect::<Vec<_>>().join(", ")));
+        }
+        if let Some(waits_for) = &self.item.waits_for {
+            let name = match self.item.state {
+                RunState::DeadLettered => "dead",
+                RunState::Queued => "queued",
+                RunState::Orphaned => "orphaned",
+                _ => "waits",
+            };
+            lines.push((name, waits_for.clone()));
         }
         if let Some(graph) = graph(run) {
             lines.push(("graph", graph));

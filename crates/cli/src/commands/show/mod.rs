@@ -3,6 +3,7 @@
 //! what is inside it is asked for.
 
 mod header;
+mod node;
 mod rows;
 
 use std::collections::BTreeSet;
@@ -13,34 +14,58 @@ use serde_json::Value;
 use windlass_core::event::Compensation;
 use windlass_core::run::Run;
 use windlass_core::{RunId, RunStatus};
+use windlass_engine::LoadError;
 use windlass_engine::history::for_each_event;
 use windlass_engine::view::{self, Nodes, Overview};
-use windlass_service::text::error_text;
+use windlass_service::run_item::{RunItem, RunState};
+use windlass_service::text::{error_text, one_line};
 use windlass_service::why::no_such_node;
 use windlass_store::Wait as _;
 
 use crate::args::{Include, Show};
 use crate::commands::events::Lines;
+use crate::commands::version_word;
 use crate::exit::{Exit, Failure};
 use crate::moment::{duration, readable};
 use crate::output::closed_pipe;
+use crate::remote;
 use crate::session::{Session, Settings};
 use crate::table::Table;
 use crate::wait_state::has_instance;
 
 /// Shows a run.
 pub(crate) fn run(settings: &Settings, arguments: &Show) -> Result<Exit, Failure> {
+    if let Some(node) = &arguments.node {
+        return node::run(settings, &arguments.run, node);
+    }
     let session = Session::queries(settings.clone())?;
-    let id = session.find_run(&arguments.run)?;
     if settings.output.json {
-        write_json(&session, id, arguments)?;
+        if let Some(server) = session.server() {
+            let text = remote::execution(server, arguments)?;
+            settings.output.data(&String::from_utf8_lossy(&text))?;
+            return Ok(Exit::Done);
+        }
+        write_json(&session, session.find_run(&arguments.run)?, arguments)?;
         return Ok(Exit::Done);
     }
-    let overview = view::overview(&*session.store, &session.plans, id)?;
+    let details = session.open_run(&arguments.run)?;
+    let id = details.item.execution_id;
+    let overview = match view::overview(&*session.store, &session.plans, id) {
+        Err(error) if details.item.state == RunState::DeadLettered => {
+            settings.output.data(&unreadable(&details.item, &error))?;
+            return Ok(Exit::Done);
+        }
+        overview => overview?,
+    };
     let chosen = chosen(&overview.run, arguments)?;
     let page = Page {
         session: &session,
         overview: &overview,
+        item: &details.item,
+        at_work: match overview.run.status().is_final() {
+            true => view::AtWork::default(),
+            false => session.at_work(id),
+        },
         short: session.short_id(id)?,
     };
     let mut text = page.header()?;
@@ -61,6 +86,19 @@ pub(crate) fn run(settings: &Settings, arguments: &Show) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
+/// A dead letter whose log cannot be read: what its line says.
+fn unreadable(item: &RunItem, error: &LoadError) -> String {
+    let (run, workflow) = (item.execution_id, &item.workflow_id);
+    let reason = item.waits_for.as_deref().unwrap_or_default();
+    format!(
+        "✗ {workflow} {}  {}\n  run       {run}\n  dead      {}\n  error     {}\n",
+        version_word(item.version),
+        item.state.word(),
+        one_line(reason),
+        one_line(&error.to_string()),
+    )
+}
+
 /// Writes a run as JSON to stdout.
 pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Result<(), Failure> {
     let nodes = if arguments.nodes.is_empty() && !arguments.expand {
@@ -79,6 +117,10 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
         resources: arguments.include.contains(&Include::Resources),
         events: arguments.include.contains(&Include::Events),
         nodes,
+        at_work: match session.status(id)?.is_final() {
+            true => view::AtWork::default(),
+            false => session.at_work(id),
+        },
     };
     let mut out = session.settings.output.stdout();
     match view::write(&*session.store, &session.plans, id, &options, &mut out) {
@@ -102,8 +144,10 @@ fn chosen(run: &Run, arguments: &Show) -> Result<Nodes, Failure> {
         return Ok(Nodes::Top);
     }
     let found = names.iter().map(|name| {
-        if has_instance(run, name) {
-            return Ok(name.as_str().into());
+        let path = run.plan().named_path(name);
+        let path = path.map_err(windlass_service::Failure::from)?;
+        if has_instance(run, &path) {
+            return Ok(path.into());
         }
         Err(Failure::from(no_such_node(name)))
     });
@@ -116,6 +160,10 @@ fn chosen(run: &Run, arguments: &Show) -> Result<Nodes, Failure> {
 struct Page<'a> {
     session: &'a Session,
     overview: &'a Overview,
+    /// The run as lists have it.
+    item: &'a RunItem,
+    /// What workers have now.
+    at_work: view::AtWork,
     short: String,
 }
 
@@ -198,6 +246,9 @@ impl Page<'_> {
     fn next_command(&self) -> Option<String> {
         let run = &self.overview.run;
         let short = &self.short;
+        if self.item.state == RunState::DeadLettered {
+            return Some(format!("windlass dead-letters requeue {short}"));
+        }
         match run.status() {
             RunStatus::Succeeded => None,
             // Nodes that were compensated cannot be reattempted; a failed compensation can be
@@ -219,9 +270,7 @@ impl Page<'_> {
             RunStatus::Paused => Some(format!("windlass resume {short}")),
             RunStatus::Pending | RunStatus::Running => match &self.session.holder {
                 Some(_) => Some(format!("windlass watch {short}")),
-                None => Some(format!(
-                    "windlass resume {short}  (no process carries it on)"
-                )),
+                None => Some(format!("windlass resume {short}  (no process executes it)")),
             },
         }
     }

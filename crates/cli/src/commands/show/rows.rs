@@ -84,6 +84,7 @@ impl Page<'_> {
                 notes: &self.overview.notes,
                 output: None,
                 error: None,
+                input: None,
             })
         });
         Ok((rows.collect::<Result<_, _>>()?, hidden))
@@ -110,13 +111,22 @@ impl Page<'_> {
             Some(action) => action,
             None => run.kind_of(node).as_str(),
         };
+        // The log tells of a start only after a while.
+        let at_work = self.at_work.since(run, node);
+        let took = seen.times.took(node, now());
         Ok(Row {
             order: run.order(node),
             path: seen.path.to_owned(),
             what: what.to_owned(),
-            status: run.node_status(node),
-            tries: run.attempts(node),
-            took: seen.times.took(node, now()),
+            status: match at_work {
+                Some(_) => NodeStatus::Running,
+                None => run.node_status(node),
+            },
+            tries: match at_work {
+                Some(_) => run.attempt(node),
+                None => run.attempts(node),
+            },
+            took: took.or_else(|| u64::try_from(now().0.saturating_sub(at_work?.0)).ok()),
             detail: self.detail(seen)?,
         })
     }

@@ -1,12 +1,11 @@
 //! The report of a simulation, for people and for programs.
 
-use serde_json::{Value, json};
 use windlass_core::RunStatus;
+use windlass_service::simulate::{Summary, as_json, one_as_json};
 use windlass_sim::account::{Account, Ending};
 use windlass_sim::simulate::Simulation;
 
 use super::Simulate;
-use super::summary::{Ended, Summary};
 use crate::exit::Failure;
 use crate::moment::duration;
 use crate::output::Output;
@@ -132,10 +131,11 @@ fn words(ending: &Ending) -> String {
             }
             text
         }
-        Ending::Stuck(signals) if signals.is_empty() => "! stuck".to_owned(),
+        Ending::Stuck(signals) if signals.is_empty() => "! can make no progress".to_owned(),
         Ending::Stuck(signals) => format!("! waits for ever for signal {}", listed(signals)),
         Ending::TooManySteps => "! given up: too many steps".to_owned(),
         Ending::TooLong => "! given up: not ended after a year".to_owned(),
+        Ending::RuleBroken => "! stopped: Windlass broke one of its own rules".to_owned(),
     }
 }
 
@@ -173,13 +173,14 @@ fn failures(output: &Output, summary: &Summary) -> String {
     if summary.failures.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[">attempts", ">runs", "node", "code"]);
-    for ((node, code), (attempts, runs)) in summary.failures.iter().take(NAMED) {
+    let mut table = Table::new(&[">attempts", ">runs", "node", "code", "message"]);
+    for ((node, code), failed) in summary.failures.iter().take(NAMED) {
         table.row([
-            attempts.to_string().into(),
-            runs.to_string().into(),
+            failed.attempts.to_string().into(),
+            failed.runs.to_string().into(),
             node.clone().into(),
             Cell::styled(code.clone(), RED),
+            windlass_service::text::one_line(&failed.message).into(),
         ]);
     }
     format!(
@@ -223,30 +224,8 @@ fn never(output: &Output, summary: &Summary) -> String {
     )
 }
 
-fn problem(ended: &Ended) -> Option<String> {
-    let (runs, seed) = (ended.runs, ended.seed);
-    let noun = if runs == 1 { "run" } else { "runs" };
-    Some(match &ended.ending {
-        Ending::Finished { .. } => return None,
-        Ending::Stuck(signals) if signals.is_empty() => {
-            format!("{runs} {noun} can make no progress (seed {seed})")
-        }
-        Ending::Stuck(signals) => {
-            let options: Vec<String> = signals.iter().map(|it| format!("--signal {it}")).collect();
-            let options = options.join(" ");
-            format!("{runs} {noun} wait for a signal that is never sent (seed {seed}): {options}")
-        }
-        Ending::TooManySteps => {
-            format!(
-                "{runs} {noun} did not end within the steps simulated (seed {seed}): --max-steps"
-            )
-        }
-        Ending::TooLong => format!("{runs} {noun} had not ended after a year (seed {seed})"),
-    })
-}
-
 fn problems(output: &Output, summary: &Summary) -> String {
-    let found: Vec<String> = summary.endings.iter().filter_map(problem).collect();
+    let found = windlass_service::simulate::problems(summary);
     if found.is_empty() {
         return String::new();
     }
@@ -254,69 +233,6 @@ fn problems(output: &Output, summary: &Summary) -> String {
         .iter()
         .map(|line| format!("  {}\n", paint(output.color, YELLOW, line)));
     format!("{}{}", title(output, "Problems"), lines.collect::<String>())
-}
-
-fn ending_json(ending: &Ending) -> Value {
-    match ending {
-        Ending::Finished {
-            status,
-            code,
-            nodes,
-            handled,
-            compensated,
-        } => json!({
-            "ending": status, "code": code, "nodes": nodes, "handled": handled,
-            "compensation": compensated.map(|all| if all { "complete" } else { "incomplete" }),
-        }),
-        Ending::Stuck(signals) => json!({ "ending": "Stuck", "signals": signals }),
-        Ending::TooManySteps => json!({ "ending": "TooManySteps" }),
-        Ending::TooLong => json!({ "ending": "TooLong" }),
-    }
-}
-
-fn as_json(simulation: &Simulation, summary: &Summary) -> Value {
-    let endings: Vec<Value> = summary
-        .endings
-        .iter()
-        .map(|ended| {
-            let mut value = ending_json(&ended.ending);
-            value["runs"] = json!(ended.runs);
-            value["share"] = json!(ended.runs as f64 / summary.runs.max(1) as f64);
-            value["seed"] = json!(ended.seed);
-            value
-        })
-        .collect();
-    let conditions: Vec<Value> = summary
-        .conditions
-        .iter()
-        .map(|(condition, asked)| {
-            json!({
-                "node": condition.node, "targetNode": condition.target, "when": condition.when,
-                "asked": asked.asked, "taken": asked.taken,
-            })
-        })
-        .collect();
-    let failures: Vec<Value> = summary
-        .failures
-        .iter()
-        .map(|((node, code), (attempts, runs))| {
-            json!({ "node": node, "code": code, "attempts": attempts, "runs": runs })
-        })
-        .collect();
-    let durations = summary.durations.as_ref().map(|times| {
-        json!({ "min": times.min, "median": times.median, "p95": times.p95, "max": times.max })
-    });
-    json!({
-        "workflowId": simulation.plan.workflow(),
-        "runs": summary.runs,
-        "crashes": summary.crashes,
-        "endings": endings,
-        "durationMs": durations,
-        "neverRan": summary.never_ran,
-        "conditions": conditions,
-        "failures": failures,
-        "problems": summary.endings.iter().filter_map(problem).collect::<Vec<_>>(),
-    })
 }
 
 /// Reports one run, and tells what happened in it.
@@ -327,17 +243,7 @@ pub(super) fn one(
 ) -> Result<(), Failure> {
     let output = &settings.output;
     if output.json {
-        let story: Vec<Value> = account
-            .story
-            .iter()
-            .map(|(after, words)| json!({ "afterMs": after, "what": words }))
-            .collect();
-        let mut value = ending_json(&account.ending);
-        value["workflowId"] = json!(simulation.plan.workflow());
-        value["seed"] = json!(account.seed);
-        value["durationMs"] = json!(account.duration_ms);
-        value["events"] = json!(story);
-        return output.json(&value);
+        return output.json(&one_as_json(simulation, account));
     }
     let mut table = Table::new(&[">after", "what"]);
     for (after, words) in &account.story {
@@ -360,4 +266,18 @@ pub(super) fn one(
         duration(account.duration_ms),
     );
     output.data(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_that_are_none_say_what_they_are() {
+        let broken = words(&Ending::RuleBroken);
+        assert!(broken.contains("Windlass broke one of its own rules"));
+        assert_eq!(words(&Ending::Stuck(Vec::new())), "! can make no progress");
+        let waits = words(&Ending::Stuck(vec!["go".into()]));
+        assert_eq!(waits, "! waits for ever for signal go");
+    }
 }

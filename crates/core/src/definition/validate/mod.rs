@@ -7,10 +7,11 @@ mod level;
 mod links;
 mod node;
 mod order;
+mod parameters;
 mod sources;
 mod variables;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::codes;
 use super::expressions::{Checker, Site};
@@ -44,6 +45,8 @@ pub(crate) fn validate(
         budget: Budget::default(),
         schemas: HashMap::new(),
         schema_cost: 0,
+        variables: variables::set_anywhere(definition),
+        fitting: HashSet::new(),
     };
     validator.definition(definition);
 }
@@ -62,6 +65,10 @@ struct Validator<'d, 'o> {
     schemas: HashMap<&'d str, Result<(), SchemaProblem>>,
     /// What compiling those takes together.
     schema_cost: u64,
+    /// The variables that something in the definition sets.
+    variables: BTreeSet<&'d str>,
+    /// Actions with parameters that fit: equal ones are checked once.
+    fitting: HashSet<(&'d str, &'d str)>,
 }
 
 impl<'d> Validator<'d, '_> {

@@ -11,8 +11,9 @@ use crate::definition::problem::SourceLocation;
 use crate::definition::repair::STAND_IN;
 use crate::definition::schema::KINDS;
 use crate::definition::scope::RESERVED;
-use crate::definition::types::{Body, Isolation, Join, Node};
+use crate::definition::types::{Body, Isolation, Join, Node, Pool};
 use crate::name::is_key_name;
+use crate::printable::cut;
 
 impl<'d> Validator<'d, '_> {
     pub(super) fn node(
@@ -36,6 +37,10 @@ impl<'d> Validator<'d, '_> {
         }
         if let Some(action) = &node.action_type {
             self.action(action, &path.key("actionType"));
+            self.literals(action, node.parameters.as_ref(), path);
+        }
+        if let Some(pool) = node.pool.as_deref().filter(|_| node.action_type.is_some()) {
+            self.pool(pool, &path.key("pool"));
         }
         self.around(level, at, node, path);
         self.inside(level, at, node, path);
@@ -117,6 +122,27 @@ impl<'d> Validator<'d, '_> {
                 .error(codes::MISPLACED_KEY, message, pointer)
                 .at(SourceLocation::Key)
                 .suggest(suggestion);
+        }
+        if node.pool.is_some() && node.action_type.is_none() {
+            let message = "only actions take 'pool': nothing of this node is with a worker";
+            let is_loop =
+                node.for_each.is_some() || node.while_loop.is_some() || node.retry_until.is_some();
+            let suggestion =
+                is_loop.then(|| "give it to the actions of the loop's body".to_owned());
+            let pointer = path.key("pool").pointer();
+            self.findings
+                .error(codes::MISPLACED_KEY, message.to_owned(), pointer)
+                .at(SourceLocation::Key)
+                .suggest(suggestion);
+        }
+    }
+
+    /// Pools are configured beside definitions: publishing looks them up.
+    fn pool(&mut self, pool: &Pool, path: &Path<'_>) {
+        if is_key_name(&pool.name) && &*pool.name != STAND_IN {
+            let message = format!("whether there is a pool '{}' was not checked", pool.name);
+            self.findings
+                .warning(codes::POOL_UNCHECKED, message, path.key("name").pointer());
         }
     }
 
@@ -218,7 +244,9 @@ impl<'d> Validator<'d, '_> {
                 self.findings
                     .warning(codes::COMPENSATE_UNUSED, message.to_owned(), pointer);
             }
-            self.action(&compensate.action_type, &path.key("actionType"));
+            let action = &*compensate.action_type;
+            self.action(action, &path.key("actionType"));
+            self.literals(action, compensate.parameters.as_ref(), &path);
             if let Some(parameters) = &compensate.parameters {
                 let path = path.key("parameters");
                 let action = Some(&*compensate.action_type);
@@ -228,6 +256,32 @@ impl<'d> Validator<'d, '_> {
         }
     }
 
+    /// A text without a template never is a list: an expression was meant.
+    fn items(&mut self, items: &str, path: &Path<'_>) {
+        let Ok(text) = serde_json::from_str::<String>(items) else {
+            return;
+        };
+        if text.contains("{{") || text == STAND_IN {
+            return;
+        }
+        let text = text.trim();
+        let meant = match text.strip_prefix("$.") {
+            Some(rest) => format!("trigger.{rest}"),
+            None => text.to_owned(),
+        };
+        let message = format!(
+            "'items' is the text '{}', and must be a list",
+            cut(text, 60)
+        );
+        let remedy = match meant.is_empty() || meant.len() > 60 {
+            true => "write a list, or a template such as \"{{ trigger.items }}\"".to_owned(),
+            false => format!("for the value of an expression write \"{{{{ {meant} }}}}\""),
+        };
+        self.findings
+            .error(codes::ITEMS_NOT_A_LIST, message, path.pointer())
+            .suggest(Some(remedy));
+    }
+
     /// What the node is.
     fn inside(&mut self, level: &Level<'d, '_>, at: usize, node: &'d Node, path: &Path<'_>) {
         let before = Moment::Before(at);
@@ -235,6 +289,7 @@ impl<'d> Validator<'d, '_> {
             let path = path.key("forEach");
             let items = for_each.items.get();
             self.template(level, before, Site::Plain, items, &path.key("items"));
+            self.items(items, &path.key("items"));
             let name = for_each.item_name.as_deref();
             if let Some(name) = name.filter(|name| RESERVED.contains(name)) {
                 let message = format!("'{name}' has a meaning of its own");
@@ -265,6 +320,7 @@ impl<'d> Validator<'d, '_> {
         let before = Moment::Before(at);
         if let Some(child) = &node.subworkflow {
             let path = path.key("subworkflow");
+            self.known_workflow(child, &path);
             let input = child.input.get();
             self.template(level, before, Site::Plain, input, &path.key("input"));
             if let Some(output) = &child.output {

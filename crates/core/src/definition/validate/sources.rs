@@ -71,6 +71,11 @@ impl<'d> Validator<'d, '_> {
         let mut checked = self.checker.template(level.names, site, json);
         let mut nodes = checked.nodes.iter();
         let known = nodes.all(|named| self.readable(level, moment, &named.node) == Readable::Yes);
+        let variables = checked.variables.iter();
+        let known = known
+            && variables
+                .clone()
+                .all(|field| self.knows_variable(&field.key));
         if known && checked.problems.is_empty() {
             return;
         }
@@ -91,13 +96,13 @@ impl<'d> Validator<'d, '_> {
         for wrong in &checked.problems {
             let problem = &wrong.problem;
             let pointer = path.pointer() + &wrong.pointer;
-            let suggestion = problem
-                .suggestion
-                .as_ref()
-                .map(|nearest| format!("did you mean '{nearest}'?"));
+            let nearest = problem.suggestion.as_ref();
+            let suggestion = nearest
+                .map(|nearest| format!("did you mean '{nearest}'?"))
+                .or_else(|| problem.remedy.clone());
             // The suggestion stands under the caret; once is enough.
             let message = match problem.message.split_once("; did you mean") {
-                Some((message, _)) if suggestion.is_some() => message.to_owned(),
+                Some((message, _)) if nearest.is_some() => message.to_owned(),
                 _ => problem.message.clone(),
             };
             self.findings
@@ -106,6 +111,11 @@ impl<'d> Validator<'d, '_> {
                     problem.start..problem.end.max(problem.start + 1),
                 ))
                 .suggest(suggestion);
+        }
+        for field in &checked.variables {
+            if !self.knows_variable(&field.key) {
+                self.unknown_variable(field, path.pointer() + &field.pointer);
+            }
         }
         for named in &checked.nodes {
             let readable = self.readable(level, moment, &named.node);

@@ -1,6 +1,9 @@
-//! Variables that parallel branches set: the last write wins, by chance.
+//! Variables that parallel branches set, where the last write wins, by chance; and those that
+//! are read and that nothing in the definition sets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_expr::Field;
 
 use super::Validator;
 use super::level::Level;
@@ -8,7 +11,24 @@ use crate::definition::codes;
 use crate::definition::graph::{DefinitionGraph, EdgeOrigin, GraphEdge};
 use crate::definition::path::Path;
 use crate::definition::problem::SourceLocation;
-use crate::definition::types::When;
+use crate::definition::structure::shortened;
+use crate::definition::types::{Definition, Node, When};
+
+/// The variables that a definition sets: at the start, or with a node anywhere.
+pub(super) fn set_anywhere(definition: &Definition) -> BTreeSet<&str> {
+    let mut names: BTreeSet<&str> = definition.vars.keys().map(|name| &**name).collect();
+    let mut levels: Vec<&[Node]> = vec![&definition.nodes];
+    while let Some(nodes) = levels.pop() {
+        for node in nodes {
+            let vars = node.set_vars.iter().flat_map(|vars| vars.keys());
+            names.extend(vars.map(|name| &**name));
+            levels.extend(node.for_each.iter().map(|it| &*it.body.nodes));
+            levels.extend(node.while_loop.iter().map(|it| &*it.body.nodes));
+            levels.extend(node.retry_until.iter().map(|it| &*it.body.nodes));
+        }
+    }
+    names
+}
 
 impl<'d> Validator<'d, '_> {
     pub(super) fn variables(&mut self, level: &Level<'d, '_>, list: &Path<'_>) {
@@ -30,6 +50,27 @@ impl<'d> Validator<'d, '_> {
                 self.conflict(level, name, pair[0], pair[1], list);
             }
         }
+    }
+
+    /// Whether something in the definition sets a variable.
+    pub(super) fn knows_variable(&self, name: &str) -> bool {
+        self.variables.contains(name) || self.left_out.any()
+    }
+
+    /// A variable that nothing here sets is a warning: a parent that shares its variables with
+    /// this workflow may.
+    pub(super) fn unknown_variable(&mut self, field: &Field, pointer: String) {
+        let message = format!(
+            "nothing in this definition sets the variable '{}'",
+            shortened(&field.key)
+        );
+        let known = self.variables.iter().copied();
+        let suggestion = self.suggester.did_you_mean(&field.key, known);
+        let otherwise = "add it to 'vars'; ignore it if a parent shares its variables";
+        self.findings
+            .warning(codes::UNKNOWN_VARIABLE, message, pointer)
+            .at(SourceLocation::Within(field.start..field.end))
+            .suggest(Some(suggestion.unwrap_or_else(|| otherwise.to_owned())));
     }
 
     fn conflict(

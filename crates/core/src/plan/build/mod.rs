@@ -67,6 +67,11 @@ impl Plan {
             few if few <= KEEP_TEMPLATES => few,
             _ => 0,
         };
+        let has_priority = |node: &Node| {
+            let rare = node.rare.as_deref();
+            rare.is_some_and(|rare| rare.priority.is_some())
+        };
+        let has_priorities = builder.nodes.iter().any(has_priority);
         let mut plan = Self {
             workflow: definition.id,
             nodes: builder.nodes,
@@ -82,6 +87,7 @@ impl Plan {
             actions: builder.actions.into_names(),
             conditions: builder.conditions,
             reads_outputs,
+            has_priorities,
             decided_on: Vec::new(),
             failure_policy: definition.failure_policy,
             execution_mode: definition.execution_mode,

@@ -111,6 +111,8 @@ impl Builder {
             compensate,
             structure: None,
             requires: node.requires.clone(),
+            priority: node.priority,
+            pool: node.pool.clone(),
         })
     }
 
@@ -222,6 +224,8 @@ impl Rare {
             || self.compensate.is_some()
             || self.structure.is_some()
             || !self.requires.is_empty()
+            || self.priority.is_some()
+            || self.pool.is_some()
     }
 
     /// Whether it is a child run that is undone with its parent.

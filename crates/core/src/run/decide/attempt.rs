@@ -95,6 +95,7 @@ impl Run {
             parameters: None,
             meta: None,
             resources: Vec::new(),
+            files: Vec::new(),
             lease: None,
         };
         self.end_attempt(node, &report, vars, facts, decision);
@@ -142,6 +143,10 @@ impl Run {
             .iter()
             .map(|(name, value)| (name.clone(), decision.store(value)))
             .collect();
+        let files = match result {
+            AttemptResult::Succeeded(_) => report.files.clone(),
+            _ => Vec::new(),
+        };
         let ended = Box::new(AttemptEnded {
             node: path,
             attempt,
@@ -155,6 +160,7 @@ impl Run {
             meta: report.meta.clone(),
             resources: report.resources.clone(),
             vars,
+            files,
             lease: report.lease.clone(),
         });
         decision.events.push(if undoes {
@@ -213,7 +219,10 @@ impl Run {
         }
         let longest = facts.limits.retry_after_ms;
         let asked = failure.retry_after_ms.map(|asked| asked.min(longest));
-        let delay = retry::delay_ms(policy, made, asked, facts.fraction());
+        let delay = match failure.retry_delay_ms {
+            Some(delay) => delay.min(policy.max_delay_ms).max(asked.unwrap_or(0)),
+            None => retry::delay_ms(policy, made, asked, facts.fraction()),
+        };
         Some(facts.now.plus(delay))
     }
 

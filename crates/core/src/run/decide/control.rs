@@ -202,7 +202,8 @@ impl Run {
         if self.undo.is_some() {
             return Err(Refusal::Compensated);
         }
-        if nodes.is_empty() {
+        // A graph that was imported into a failed run may have removed what had failed.
+        if nodes.is_empty() && !self.graph_waits {
             return Err(Refusal::NothingToReattempt);
         }
         if nodes.iter().any(|&node| self.find_frame(node).is_none()) {

@@ -58,15 +58,15 @@ impl Run {
         plan: &Arc<Plan>,
         actor: &Actor,
     ) -> Result<Decision, Refusal> {
-        if self.status != RunStatus::Paused {
+        if !matches!(self.status, RunStatus::Paused | RunStatus::Failed) {
             return Err(Refusal::NotNow(
-                "the run is not paused; pause it first".into(),
+                "the run is neither paused nor failed; pause it first".into(),
             ));
         }
         if self.undo.is_some() {
             return Err(Refusal::Compensated);
         }
-        if self.stop_cause().is_some() {
+        if self.status == RunStatus::Paused && self.stop_cause().is_some() {
             return Err(Refusal::NotNow("the run is being stopped".into()));
         }
         if plan.workflow() != self.plan.workflow() {

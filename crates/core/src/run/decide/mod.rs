@@ -16,6 +16,7 @@ mod settle;
 mod signal;
 mod undo;
 
+pub use route::SWITCH_UNMATCHED;
 pub use settle::DEAD_LETTERED;
 
 use std::borrow::Cow;
@@ -33,7 +34,8 @@ use crate::command::{Command, RunCommand};
 use crate::event::{Actor, After, Event, RequestKey, ResourceLink};
 use crate::id::{Digest, Millis};
 use crate::plan::Plan;
-use crate::value::{MAX_NESTING, Payload, ValueRef};
+use crate::status::RunStatus;
+use crate::value::{MAX_NESTING, Payload, StoredFile, ValueRef};
 use windlass_expr::ExpressionLimits;
 
 pub use evaluations::Evaluations;
@@ -241,6 +243,8 @@ pub struct Report {
     pub meta: Option<Box<RawValue>>,
     /// Links to what the action made elsewhere.
     pub resources: Vec<ResourceLink>,
+    /// Bytes that it stored beside its output.
+    pub files: Vec<StoredFile>,
     /// The lease of a worker of another process.
     pub lease: Option<Box<str>>,
 }
@@ -273,6 +277,10 @@ pub struct Failure {
     /// The earliest sensible time of another attempt.
     #[serde(skip)]
     pub retry_after_ms: Option<u64>,
+    /// The wait before the next attempt, as a strategy of the caller's own has computed it where
+    /// the attempt ran: it replaces that of the policy.
+    #[serde(skip)]
+    pub retry_delay_ms: Option<u64>,
 }
 
 impl Failure {
@@ -284,6 +292,7 @@ impl Failure {
             retriable: false,
             details: None,
             retry_after_ms: None,
+            retry_delay_ms: None,
         }
     }
 
@@ -452,7 +461,11 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
         return Ok(Decision::default());
     }
     let reopens = match input {
-        Input::Command(command) => command.command.reopens() || command.command.undoes(),
+        Input::Command(command) => {
+            let imports = matches!(command.command, RunCommand::Import);
+            let takes_a_graph = imports && run.status() == RunStatus::Failed;
+            takes_a_graph || command.command.reopens() || command.command.undoes()
+        }
         _ => false,
     };
     if run.status().is_final() && !reopens {

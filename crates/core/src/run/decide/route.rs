@@ -13,6 +13,12 @@ use crate::run::{Instance, Run};
 use crate::status::NodeStatus;
 use crate::value::ValueRef;
 
+/// The warning that a switch chose nothing.
+pub const SWITCH_UNMATCHED: &str = "SWITCH_UNMATCHED";
+
+/// How much of a switch's value a warning has.
+const SHOWN_BYTES: usize = 200;
+
 impl Run {
     pub(super) fn require_for_routing(&self, node: Instance, required: &mut Vec<ValueRef>) {
         let frame = self.frame_of(node);
@@ -103,7 +109,18 @@ impl Run {
         let frame = self.frame_of(node);
         let switch = frame.plan.rare(frame.node(node))?.switch.as_ref()?;
         match self.display(&switch.on, place, facts) {
-            Ok(text) => switch.cases.get(&*text).copied().or(switch.default),
+            Ok(text) => {
+                let chosen = switch.cases.get(&*text).copied().or(switch.default);
+                if chosen.is_none() {
+                    let value = &*text;
+                    let shown = crate::name::cut(value, SHOWN_BYTES);
+                    let more = if shown.len() < value.len() { "…" } else { "" };
+                    let message =
+                        format!("no case of the switch is '{shown}{more}', and it has no default");
+                    decision.warn(Some(&self.path(node)), SWITCH_UNMATCHED, message);
+                }
+                chosen
+            }
             Err(error) => {
                 let message = format!("the switch erred and takes its default: {}", error.message);
                 decision.warn(Some(&self.path(node)), error.code, message);

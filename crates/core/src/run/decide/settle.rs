@@ -211,7 +211,12 @@ fn failed_message(causes: &[Cause], more: usize) -> String {
     let Some(first) = causes.first() else {
         return "a node failed".to_owned();
     };
-    let message = format!("{} failed: {}: {}", first.node, first.code, first.message);
+    let message = format!(
+        "{} failed: {}: {}",
+        first.place(),
+        first.code,
+        first.message
+    );
     match causes.len() - 1 + more {
         0 => message,
         others => format!("{message} (and {others} more)"),

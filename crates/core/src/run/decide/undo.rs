@@ -60,7 +60,7 @@ impl Run {
         };
         if undo.is_open() && nodes.len() > 1 {
             return Err(Refusal::NotNow(
-                "compensation goes on; name one node".into(),
+                "compensation is under way; name one node".into(),
             ));
         }
         let mut paths = Vec::new();
@@ -73,7 +73,9 @@ impl Run {
             // What ran again is undone more than once; its path names every step.
             let steps = self.undoing(&path);
             if steps.is_empty() {
-                return Err(Refusal::NotNow("the node is not compensated".into()));
+                return Err(Refusal::NotNow(
+                    "compensation does not undo this node".into(),
+                ));
             }
             if !steps
                 .iter()

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use windlass_core::event::{Event, Grace, StopCause};
+use windlass_core::event::{Event, Grace, RequestKey, StopCause};
 use windlass_core::run::{
     self, Change, Decision, Evaluations, Facts, Input as RunInput, Instance, PendingDecision,
     Refusal,
 };
 use windlass_core::{NodeStatus, RunStatus};
 
-use super::{Consequence, Slot, refused};
+use super::{Consequence, ReadyOrder, Slot};
 use crate::row::{gate_name, resource_rows};
 use crate::shard::{ChildCommand, CommandId, Context, Effect};
 
@@ -118,6 +118,10 @@ impl Slot {
             _ => None,
         };
         let item = command.and_then(|id| self.items.remove(&id));
+        let decided = match self.waiting_refusal(&input) {
+            Some(refusal) => Err(refusal),
+            None => decided,
+        };
         match decided {
             Ok(decision) => {
                 // What a repeated request asks for is in the log already; its item is not
@@ -135,26 +139,63 @@ impl Slot {
                 for event in &decision.events {
                     self.record_event(event, ended, context);
                 }
-                if let Some(id) = command {
-                    self.answer(id, context);
-                }
+                self.answer(command, None, Ok(()), context);
             }
-            Err(refusal) => refused(command, refusal, context),
+            Err(refusal) => self.answer(command, input.request(), Err(refusal), context),
+        }
+        if let RunInput::Ended { node, attempt, .. } = input {
+            self.free_slots(node, attempt, context);
         }
     }
 
+    /// The refusal that a request got which comes again before that answer has gone out.
+    fn waiting_refusal(&self, input: &RunInput) -> Option<Refusal> {
+        let request = input.request().filter(|_| !self.refusals.is_empty())?;
+        let mut waiting = self.refusals.iter();
+        let (_, _, refusal) = waiting.find(|(_, key, _)| key == request)?;
+        Some(refusal.clone())
+    }
+
+    /// The record that an answer waited for is durable.
+    pub(super) fn answer_now(
+        &mut self,
+        id: CommandId,
+        refusal: Option<Box<Refusal>>,
+        context: &mut Context<'_>,
+    ) {
+        self.refusals.retain(|(waiting, ..)| *waiting != id);
+        let result = refusal.map_or(Ok(()), |refusal| Err(*refusal));
+        let run = self.run.id();
+        context
+            .effects
+            .push_back(Effect::Answer { run, id, result });
+    }
+
     /// Answers a command once everything that was decided is durable: a request that comes
-    /// again may find the record of the first one in flight.
-    fn answer(&mut self, id: CommandId, context: &mut Context<'_>) {
-        let answer = Consequence::Answer(id);
-        match &mut self.in_flight {
-            _ if !self.record.is_empty() => self.consequences.push(answer),
-            Some((_, consequences)) => consequences.push(answer),
+    /// again may find the record of the first one in flight, and a refusal may rest on a record
+    /// that the store does not take.
+    fn answer(
+        &mut self,
+        command: Option<CommandId>,
+        request: Option<&RequestKey>,
+        result: Result<(), Refusal>,
+        context: &mut Context<'_>,
+    ) {
+        let Some(id) = command else { return };
+        let run = self.run.id();
+        let gated = match &mut self.in_flight {
+            _ if !self.record.is_empty() => &mut self.consequences,
+            Some((_, consequences)) => consequences,
             None => {
-                let result = Ok(());
-                context.effects.push_back(Effect::Answer { id, result });
+                return context
+                    .effects
+                    .push_back(Effect::Answer { run, id, result });
             }
+        };
+        if let (Some(key), Err(refusal)) = (request, &result) {
+            self.refusals.push((id, key.clone(), refusal.clone()));
         }
+        gated.push(Consequence::Answer(id, result.err().map(Box::new)));
     }
 
     /// Records an event; the node is the one whose attempt ends with it, if it is known.
@@ -213,8 +254,7 @@ impl Slot {
             }
             Event::Healed { .. } | Event::Imported { .. } => {
                 self.row_changed = true;
-                let ordered = self.is_sequential().then_some(&*self.run);
-                self.ready.reorder(ordered);
+                self.ready.reorder(ReadyOrder::of(&self.run));
                 // The event may change the run's own time as well.
                 self.arm_timeout();
             }

@@ -125,6 +125,10 @@ impl Slot {
     fn proved(&mut self, appended: Appended, context: &mut Context<'_>) -> bool {
         let proof = Proof::new(appended);
         self.doubt = None;
+        // A graph for a run that has failed leaves it ended as it was.
+        if self.found_ended == Some(self.head) && self.run.graph_waits() {
+            self.found_ended = Some(proof.head());
+        }
         self.head = proof.head();
         if let Some((_, consequences)) = self.in_flight.take() {
             self.carry_out(consequences.release(&proof), context);

@@ -5,17 +5,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::definition::ExecutionMode;
 use windlass_core::run::{
     Change, Dispatch, Input as RunInput, Instance, PendingDecision, ValueSource, WaitingNode,
 };
 use windlass_core::value::ValueRef;
 use windlass_core::{NodeStatus, RunStatus};
 
-use super::{Consequence, MAX_STANDINGS, Slot, ToChild, touches};
+use super::{Consequence, MAX_STANDINGS, ReadyOrder, Slot, ToChild, touches};
 use crate::deadline::Deadline;
 use crate::row::gate_name;
-use crate::shard::{ChildCommand, Context, Effect, HandOut};
+use crate::shard::{ChildCommand, Context, Effect, FailedAttempt, HandOut};
 
 impl Slot {
     pub(super) fn carry_out(&mut self, consequences: Vec<Consequence>, context: &mut Context<'_>) {
@@ -33,7 +32,10 @@ impl Slot {
                     touched.insert(node);
                     progress.push((node, status));
                 }
-                Consequence::Failed(failed) => failures.push(*failed),
+                Consequence::Failed(failed) => failures.push(FailedAttempt {
+                    changes_before: progress.len(),
+                    ..*failed
+                }),
                 Consequence::Child(told) => {
                     let ToChild {
                         node,
@@ -53,11 +55,7 @@ impl Slot {
                         command,
                     });
                 }
-                Consequence::Answer(id) => {
-                    context
-                        .effects
-                        .push_back(Effect::Answer { id, result: Ok(()) });
-                }
+                Consequence::Answer(id, refusal) => self.answer_now(id, refusal, context),
                 Consequence::Accepted => context.effects.push_back(Effect::Accepted { run }),
                 Consequence::Began { recovered } => context.effects.push_back(Effect::Began {
                     about: Box::new(self.run.about()),
@@ -89,6 +87,10 @@ impl Slot {
                 Consequence::ArmGrace(at) => context.deadlines.set(at, run, Deadline::Grace),
                 Consequence::Stored(digest, wanted) => self.stored(digest, wanted),
                 Consequence::VarsSet => self.setting_vars -= 1,
+                Consequence::SlotsFreed(node, attempt, pool) => {
+                    self.pooled.has_freed(node, attempt);
+                    context.effects.push_back(Effect::SlotsFreed(pool));
+                }
             }
         }
         let waiting_nodes = self.waiting_nodes(&touched);
@@ -102,20 +104,19 @@ impl Slot {
         }
     }
 
-    /// How these stand now; of nested loops only the outermost is reported.
+    /// How these stand now.
     pub(super) fn waiting_nodes(&self, touched: &BTreeSet<Instance>) -> Vec<WaitingNode> {
         let run = &self.run;
-        let is_told = |&&node: &&Instance| match run.find_status(node) {
-            Some(NodeStatus::Running) => !run.kind_of(node).is_loop() || run.owner(node).is_none(),
-            status => status == Some(NodeStatus::Waiting),
+        let is_told = |&&node: &&Instance| {
+            let status = run.find_status(node);
+            matches!(status, Some(NodeStatus::Running | NodeStatus::Waiting))
         };
         let told = touched.iter().filter(is_told).take(MAX_STANDINGS);
         told.filter_map(|&node| run.waiting_node(node)).collect()
     }
 
     pub(super) fn make_ready(&mut self, node: Instance, attempt: u32) {
-        let ordered = self.is_sequential().then_some(&*self.run);
-        self.ready.insert(node, attempt, ordered);
+        self.ready.insert(node, attempt, ReadyOrder::of(&self.run));
     }
 
     pub(super) fn changed(
@@ -141,6 +142,9 @@ impl Slot {
                     self.ready.remove(node);
                     self.give_up(node, attempt, context);
                 }
+                self.leave_line(node, context);
+                self.pooled.forget(node);
+                self.ready.forget(node);
                 progress.push((node, status));
             }
             Change::StopAsked(node, attempt) => {
@@ -159,6 +163,7 @@ impl Slot {
     pub(super) fn give_up(&mut self, node: Instance, attempt: u32, context: &mut Context<'_>) {
         if self.running.remove(node, attempt) {
             self.tell_to_stop(node, attempt, true, context);
+            self.give_slots(node, attempt, context);
         }
     }
 
@@ -190,27 +195,37 @@ impl Slot {
 
     /// Hands ready nodes out, as far as the run's bound allows.
     pub(super) fn release(&mut self, context: &mut Context<'_>) {
-        if self.run.status() != RunStatus::Running || self.resuming > 0 || self.closed {
+        if self.run.status() != RunStatus::Running || self.closed {
+            self.leave_lines(context);
+            if self.run.status() == RunStatus::Paused {
+                self.take_back_unclaimed(context);
+            }
             return;
         }
-        let plan = self.run.plan().clone();
-        let sequential = plan.execution_mode() == ExecutionMode::Sequential;
+        if self.resuming > 0 {
+            return;
+        }
+        let sequential = self.is_sequential();
         // One at a time means in definition order, so the shard must first know what an
         // undecided or undurable record may still make ready.
         let undecided = self.in_flight.is_some() || !self.record.is_empty() || self.is_waiting();
-        if sequential && (undecided || self.run.open_children().next().is_some()) {
+        let has_child = sequential && self.run.open_children().next().is_some();
+        if has_child {
+            // The child may want what an attempt got meanwhile.
+            self.give_idle_slots(None, context);
+        }
+        if has_child || (sequential && undecided) {
             return;
         }
-        let own = plan
-            .max_parallel()
-            .unwrap_or(context.options.max_parallel)
-            .max(1);
-        let limit = if sequential { 1 } else { own as usize };
-        let mut postponed = Vec::new();
-        while self.running.len() < limit {
+        let limit = self.bound(context);
+        let (mut postponed, mut asking) = (Vec::new(), Vec::new());
+        while self.running.len() + self.pooled.reserved(sequential) < limit {
             let Some((node, attempt)) = self.ready.pop() else {
                 break;
             };
+            if sequential {
+                self.give_idle_slots(Some(node), context);
+            }
             if self.run.is_structural(node) {
                 if self.take_turn(node, attempt, context) {
                     break;
@@ -222,27 +237,73 @@ impl Slot {
                 continue;
             }
             let dispatch = self.run.dispatch(node, context.now);
-            let is_local = context.options.is_local(&dispatch.action);
+            let mut is_local = context.options.is_local(&dispatch.action);
             let labels = &context.options.labels;
-            // The attempt stays open for a process that has the labels it requires.
             if is_local && labels.lacking(&dispatch.requires).is_some() {
-                continue;
+                // Without a queue the attempt stays open for a process that has the labels.
+                if !context.options.queues_unlabelled {
+                    continue;
+                }
+                is_local = false;
             }
             if self.names_undurable(&dispatch) {
                 postponed.push((node, attempt));
                 continue;
             }
-            self.running.insert(node, attempt);
-            if is_local {
-                note_start(dispatch.run, node, attempt, context);
+            match self.slots_wanted(&dispatch, context) {
+                Ok(None) => self.send(dispatch, context),
+                Ok(Some(wanted)) => asking.push(wanted),
+                Err(()) => {}
             }
-            context
-                .effects
-                .push_back(Effect::Dispatch(Arc::new(dispatch)));
         }
         for (node, attempt) in postponed {
             self.make_ready(node, attempt);
         }
+        if !asking.is_empty() {
+            context.take_slots(asking);
+        }
+    }
+
+    /// A paused run holds no slots for attempts that no worker outside the process has taken: they
+    /// leave the queue, and go again when the run is resumed. Where other processes serve the
+    /// queue, one of them may just have handed the attempt out, so it stays there.
+    fn take_back_unclaimed(&mut self, context: &mut Context<'_>) {
+        let is_durable = self.in_flight.is_none() && self.record.is_empty();
+        if context.options.shared_gates || !is_durable {
+            return;
+        }
+        let unclaimed = self.running.iter().filter(|&(node, attempt)| {
+            let is_local = context.options.is_local(&self.run.called_action(node));
+            let has_begun = self.run.node_status(node) == NodeStatus::Running;
+            !is_local
+                && !has_begun
+                && self.running.worker(node).is_none()
+                && self.pooled.holds(node, attempt)
+        });
+        for (node, attempt) in unclaimed.collect::<Vec<_>>() {
+            self.give_up(node, attempt, context);
+            self.make_ready(node, attempt);
+        }
+    }
+
+    /// How many nodes of the run may be with workers.
+    pub(super) fn bound(&self, context: &Context<'_>) -> usize {
+        if self.is_sequential() {
+            return 1;
+        }
+        let own = self.run.plan().max_parallel();
+        own.unwrap_or(context.options.max_parallel).max(1) as usize
+    }
+
+    /// Hands an attempt to a worker.
+    pub(super) fn send(&mut self, dispatch: Dispatch, context: &mut Context<'_>) {
+        let (node, attempt) = (dispatch.node, dispatch.attempt);
+        self.running.insert(node, attempt);
+        if context.options.is_local(&dispatch.action) {
+            note_start(dispatch.run, node, attempt, context);
+        }
+        let dispatch = Effect::Dispatch(Arc::new(dispatch));
+        context.effects.push_back(dispatch);
     }
 
     /// A worker of another process takes an attempt, if it may.
@@ -260,8 +321,12 @@ impl Slot {
         }
         if self.run.status() != RunStatus::Running && !taken.resumes {
             self.running.remove(node, attempt);
+            self.give_slots(node, attempt, context);
             self.make_ready(node, attempt);
             return false;
+        }
+        if taken.asks {
+            return true;
         }
         self.running.give_to(node, taken.worker, taken.since);
         note_start(taken.run, node, attempt, context);

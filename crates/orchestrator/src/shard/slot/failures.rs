@@ -30,6 +30,8 @@ impl Slot {
                 undo,
                 failure,
                 again,
+                // Known when the changes are collected.
+                changes_before: 0,
             };
             self.consequences
                 .push(Consequence::Failed(Box::new(failed)));

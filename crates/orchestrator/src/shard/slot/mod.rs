@@ -6,6 +6,7 @@ mod doubt;
 mod effects;
 mod evaluate;
 mod failures;
+mod pools;
 mod sleep;
 mod values;
 
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use windlass_core::definition::ExecutionMode;
-use windlass_core::event::{After, Event};
+use windlass_core::event::{After, Event, RequestKey};
 use windlass_core::id::{DigestMap, DigestSet};
 use windlass_core::plan::NodeKind;
 use windlass_core::run::{
@@ -22,7 +23,7 @@ use windlass_core::run::{
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
 
-use super::ready::Ready;
+use super::ready::{Ready, ReadyOrder};
 use super::running::Running;
 use super::{
     AcquireMode, Begin, ChildCommand, CommandId, Context, Effect, FailedAttempt, Options,
@@ -34,6 +35,7 @@ use crate::gate::Gated;
 use crate::row::row;
 use doubt::Doubt;
 use evaluate::{Evaluating, is_urgent};
+use pools::Pooled;
 
 /// Values that decisions may need later are kept in memory up to this size.
 const KEPT_VALUE_BYTES: usize = 1024 * 1024;
@@ -64,7 +66,8 @@ enum Consequence {
     Failed(Box<FailedAttempt>),
     /// A command to a child run.
     Child(Box<ToChild>),
-    Answer(CommandId),
+    /// A command is answered: it was carried out, or refused for this reason.
+    Answer(CommandId, Option<Box<Refusal>>),
     Accepted,
     /// The run began, or was recovered.
     Began {
@@ -90,6 +93,8 @@ enum Consequence {
     Stored(Digest, bool),
     /// Workers may be given the variables that the record sets.
     VarsSet,
+    /// The record has freed the slots that an attempt held of a pool.
+    SlotsFreed(Instance, u32, windlass_store::PoolKey),
 }
 
 /// A command to a child run.
@@ -129,10 +134,16 @@ pub(in crate::shard) struct Slot {
     inbox: VecDeque<(RunInput, Option<CommandId>)>,
     /// The items of the store's inbox that commands came from, until they are decided.
     items: BTreeMap<CommandId, Box<str>>,
+    /// Refusals that wait for a record, with the keys of their requests: a request that comes
+    /// again meanwhile gets the same answer.
+    refusals: Vec<(CommandId, RequestKey, Refusal)>,
     /// Those that the record consumes.
     consumed: Vec<Box<str>>,
     /// The gates that the run leaves with the record.
     releases: Vec<Box<str>>,
+    /// Attempts whose slots are free with the record.
+    freed: Vec<(Instance, u32)>,
+    pooled: Pooled,
     record: RecordBuilder,
     consequences: Gated<Consequence>,
     blobs: Vec<Blob>,
@@ -245,8 +256,11 @@ impl Slot {
             resuming: 0,
             inbox: VecDeque::new(),
             items: BTreeMap::new(),
+            refusals: Vec::new(),
             consumed: Vec::new(),
             releases: Vec::new(),
+            freed: Vec::new(),
+            pooled: Pooled::default(),
             record: RecordBuilder::default(),
             consequences: Gated::default(),
             blobs: Vec::new(),
@@ -329,6 +343,11 @@ impl Slot {
     fn parent(&self) -> Option<windlass_core::RunId> {
         let parent = self.run.queued().parent.as_ref();
         parent.map(|parent| parent.execution_id)
+    }
+
+    /// How many records the run has, as far as this shard knows.
+    pub(in crate::shard) fn records(&self) -> u64 {
+        self.head.sequence
     }
 
     pub(in crate::shard) fn values_held(&self) -> usize {
@@ -431,6 +450,12 @@ impl Slot {
                 self.closed = true;
             }
             ShardInput::Evaluated(evaluated) => self.evaluated(*evaluated, context),
+            ShardInput::SlotsAnswered {
+                node,
+                attempt,
+                granted,
+                ..
+            } => self.slots_answered((node, attempt), granted, context),
             ShardInput::Start(_) | ShardInput::Acquire { .. } => {}
         }
         self.advance(context);
@@ -444,7 +469,7 @@ impl Slot {
         context: &mut Context<'_>,
     ) {
         match deadline {
-            Deadline::Due(node, attempt) => self.due(node, attempt),
+            Deadline::Due(node, attempt) => self.due(node, attempt, context.now),
             Deadline::Idle => {}
             Deadline::Grace => self.inbox.push_back((RunInput::GraceEnded, None)),
             Deadline::Timeout => self.enqueue_urgent(RunInput::TimedOut, None, context),
@@ -471,7 +496,10 @@ impl Slot {
         self.release_at_the_end(context);
     }
 
-    fn due(&mut self, node: Instance, attempt: u32) {
+    /// The time of a node has come. The deadline may be an old one of an attempt that was given up
+    /// and whose number a newer one has, which may not be durable: that one does not wait, or
+    /// for another time.
+    fn due(&mut self, node: Instance, attempt: u32, now: Millis) {
         let waits = self.run.is_open(node, attempt) && !self.running.contains(node);
         // While the run is paused, its timers wait for the resume.
         if !waits || self.run.status() != RunStatus::Running {
@@ -484,7 +512,9 @@ impl Slot {
         if self.run.is_structural(node) && !starts {
             self.inbox
                 .push_back((RunInput::Due { node, attempt }, None));
-        } else {
+        } else if self.run.node_status(node) == NodeStatus::Waiting
+            && self.run.due(node).is_none_or(|due| due <= now)
+        {
             self.make_ready(node, attempt);
         }
     }
@@ -532,6 +562,7 @@ impl Slot {
             uses: std::mem::take(&mut self.uses),
             consumed: std::mem::take(&mut self.consumed),
             releases: std::mem::take(&mut self.releases),
+            slots: std::mem::take(&mut self.freed),
         })
     }
 
@@ -552,14 +583,5 @@ impl Slot {
             let bytes = codec::checkpoint(&state);
             self.consequences.push(Consequence::Checkpoint(bytes));
         }
-    }
-}
-
-fn refused(command: Option<CommandId>, refusal: Refusal, context: &mut Context<'_>) {
-    if let Some(id) = command {
-        context.effects.push_back(Effect::Answer {
-            id,
-            result: Err(refusal),
-        });
     }
 }

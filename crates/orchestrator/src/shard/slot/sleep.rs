@@ -46,9 +46,10 @@ impl Slot {
         }
         // When a paused run is resumed, the shard finds its ready nodes again.
         let ready = !self.ready.is_empty() && status != RunStatus::Paused;
-        let nobody = self.running.len() == 0 && !ready && self.resuming == 0;
+        let waits = self.slot_requests().next().is_some();
+        let nothing_runs = self.running.len() == 0 && !ready && !waits && self.resuming == 0;
         let far = context.now.plus(context.options.keep_asleep_ms);
-        if self.acquired && nobody && self.slept.0 && self.slept.1.is_none_or(|at| at > far) {
+        if self.acquired && nothing_runs && self.slept.0 && self.slept.1.is_none_or(|at| at > far) {
             let wake_at = self.slept.1;
             let for_child = self.run.open_children().next().is_some();
             // Children often end soon, and reading a run back for each would cost more.

@@ -35,6 +35,9 @@ impl Slot {
         if let Event::AttemptEnded(ended) = event {
             let node = node.or_else(|| self.run.resolve(&ended.node));
             self.hold_result(ended, node);
+            for part in ended.files.iter().flat_map(|file| &file.parts) {
+                self.refer(part.digest());
+            }
             return;
         }
         for value in event.values() {

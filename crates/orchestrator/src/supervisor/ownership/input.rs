@@ -20,6 +20,11 @@ impl Ownership {
                 self.renew_or_join(now);
             }
             OwnershipInput::Start => {}
+            OwnershipInput::HandOver if self.life == Life::Working => {
+                self.life = Life::Leaving;
+                self.hand_over_all(now);
+            }
+            OwnershipInput::HandOver => {}
             OwnershipInput::Stop => self.stop(now),
             OwnershipInput::Rung => self.look(),
             OwnershipInput::Joined(result) => self.joined(result, now),
@@ -45,14 +50,18 @@ impl Ownership {
     fn stop(&mut self, now: u64) {
         match self.life {
             Life::Idle => self.end(),
-            Life::Working => {
+            Life::Working | Life::Leaving => {
                 self.life = Life::Stopping;
-                let working: Vec<Partition> = self.working().collect();
-                for partition in working {
-                    self.hand_over(partition, now);
-                }
+                self.hand_over_all(now);
             }
             Life::Stopping | Life::Over => {}
+        }
+    }
+
+    fn hand_over_all(&mut self, now: u64) {
+        let working: Vec<Partition> = self.working().collect();
+        for partition in working {
+            self.hand_over(partition, now);
         }
     }
 
@@ -168,7 +177,7 @@ impl Ownership {
                 None => After::Stop,
             };
             self.begin(taken.partition, after);
-            if self.life == Life::Stopping {
+            if self.life != Life::Working {
                 self.hand_over(taken.partition, now);
             }
         }

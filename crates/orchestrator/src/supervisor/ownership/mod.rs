@@ -42,6 +42,8 @@ pub struct LeaseOptions {
     pub sweep_ms: u64,
     /// How long a caller waits for the owner of a run to take its command or refuse it.
     pub command_ms: u64,
+    /// Whether the process takes partitions; one that does not holds a session alone.
+    pub owns: bool,
 }
 
 impl Default for LeaseOptions {
@@ -53,6 +55,7 @@ impl Default for LeaseOptions {
             hand_over_ms: 1_000,
             sweep_ms: 10_000,
             command_ms: 20_000,
+            owns: true,
         }
     }
 }
@@ -62,7 +65,10 @@ impl Default for LeaseOptions {
 pub enum OwnershipInput {
     /// The process begins to work.
     Start,
-    /// The process is to stop: everything is handed over.
+    /// The process is to stop soon: everything is handed over and nothing more taken. The
+    /// session stays, because attempts that the process finishes are leased to it.
+    HandOver,
+    /// The process is to stop: everything is handed over, and the session ends.
     Stop,
     /// Sessions, or what they hold, may have changed.
     Rung,
@@ -139,6 +145,8 @@ enum Life {
     #[default]
     Idle,
     Working,
+    /// Everything is handed over, and the session stays.
+    Leaving,
     /// Everything is handed over, then the session ends.
     Stopping,
     Over,
@@ -208,9 +216,25 @@ impl Ownership {
         held.map(|(&partition, _)| partition)
     }
 
+    /// The session, while it is live by the process's own clock.
+    pub fn session(&self, now: u64) -> Option<SessionId> {
+        let live = self.session.filter(|it| now < it.stops_at);
+        live.map(|session| session.id)
+    }
+
     /// How many partitions there are, once a session has begun.
     pub fn partitions(&self) -> Option<u32> {
         self.session.map(|session| session.partitions)
+    }
+
+    /// Whether the process holds no partition, and takes none.
+    pub fn has_handed_over(&self) -> bool {
+        let is_settled = self.held.is_empty() && !self.taking && !self.giving;
+        match self.life {
+            Life::Idle | Life::Working => false,
+            Life::Leaving | Life::Stopping => is_settled,
+            Life::Over => true,
+        }
     }
 
     /// Whether the process has stopped, and everything is handed over.
@@ -287,7 +311,8 @@ impl Ownership {
     }
 
     fn look(&mut self) {
-        let Some(session) = self.session.filter(|_| self.life == Life::Working) else {
+        let works = self.life == Life::Working && self.options.owns;
+        let Some(session) = self.session.filter(|_| works) else {
             return;
         };
         if self.looking || self.taking || self.giving {

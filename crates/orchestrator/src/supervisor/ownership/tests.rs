@@ -1,7 +1,7 @@
 //! Several processes share one list of sessions; each answer comes when the test gives it.
 
 use windlass_core::event::After;
-use windlass_store::{Error, Leases, MemoryStore, Partition, block_on};
+use windlass_store::{Error, Leases, MemoryStore, Partition, ProcessInfo, Role, block_on};
 
 use super::{LeaseOptions, Ownership, OwnershipEffect, OwnershipInput};
 
@@ -47,9 +47,9 @@ impl Owner {
         while let Some(effect) = self.machine.poll_effect() {
             let store = &self.store;
             let input = match effect {
-                OwnershipEffect::Join { duration_ms } => {
-                    OwnershipInput::Joined(block_on(store.join("p", duration_ms)))
-                }
+                OwnershipEffect::Join { duration_ms } => OwnershipInput::Joined(block_on(
+                    store.join(&ProcessInfo::named("p"), duration_ms),
+                )),
                 OwnershipEffect::Renew(id) => OwnershipInput::Renewed(block_on(store.renew(id))),
                 OwnershipEffect::ListSessions(id) => {
                     OwnershipInput::Listed(id, block_on(store.sessions()))
@@ -229,7 +229,7 @@ fn lost_answers_to_taking_and_giving_are_made_good_by_the_list() {
     loop {
         match owner.machine.poll_effect() {
             Some(OwnershipEffect::Join { duration_ms }) => {
-                let joined = block_on(store.join("p", duration_ms));
+                let joined = block_on(store.join(&ProcessInfo::named("p"), duration_ms));
                 owner.machine.handle(OwnershipInput::Joined(joined), 0);
             }
             Some(OwnershipEffect::ListSessions(id)) => {
@@ -249,7 +249,9 @@ fn lost_answers_to_taking_and_giving_are_made_good_by_the_list() {
     owner.handle(OwnershipInput::Rung, 20);
     assert_eq!(owner.works_on(20), ALL);
     // The other way round: the backend freed one, and the answer was lost.
-    let other = block_on(store.join("other", 10_000)).unwrap().session;
+    let other = block_on(store.join(&ProcessInfo::named("other"), 10_000))
+        .unwrap()
+        .session;
     block_on(store.give(session, &ALL[3..])).unwrap();
     block_on(store.take(other, &ALL[3..])).unwrap();
     owner.told();
@@ -300,7 +302,7 @@ fn an_answer_to_a_session_that_is_over_counts_for_no_other() {
     let mut owner = Owner::new(&store);
     owner.machine.handle(OwnershipInput::Start, 0);
     owner.machine.poll_effect();
-    let first = block_on(store.join("p", 10_000)).unwrap();
+    let first = block_on(store.join(&ProcessInfo::named("p"), 10_000)).unwrap();
     let joined = OwnershipInput::Joined(Ok(first));
     owner.machine.handle(joined, 0);
     let listed = block_on(store.sessions());
@@ -323,4 +325,38 @@ fn held_partitions_are_looked_through_without_any_wake_up() {
         owner.pass(now);
     }
     assert_eq!(owner.told(), ALL.map(OwnershipEffect::Sweep));
+}
+
+#[test]
+fn a_process_that_leaves_hands_everything_over_and_keeps_its_session() {
+    let store = store();
+    let mut owner = Owner::started(&store);
+    let mut heir = Owner::started(&store);
+    owner.told();
+    assert!(!owner.machine.has_handed_over());
+    owner.handle(OwnershipInput::HandOver, 10);
+    assert_eq!(owner.told(), ALL.map(OwnershipEffect::Release));
+    assert_eq!(owner.works_on(10), []);
+    for partition in ALL {
+        assert!(!owner.machine.has_handed_over());
+        owner.handle(OwnershipInput::Released(partition), 20);
+    }
+    assert!(owner.machine.has_handed_over() && !owner.machine.is_over());
+    // It says that it is no orchestrator any more, so that another takes all of it.
+    let session = owner.machine.session(20).expect("it stays");
+    let worker = ProcessInfo {
+        roles: [Role::Worker].into_iter().collect(),
+        ..ProcessInfo::named("p")
+    };
+    assert!(block_on(store.describe(session, &worker)).unwrap());
+    heir.handle(OwnershipInput::Rung, 20);
+    assert_eq!(heir.works_on(20), ALL);
+    // It is renewed, and takes nothing.
+    owner.pass(3_000);
+    owner.handle(OwnershipInput::Rung, 3_000);
+    assert_eq!(owner.machine.session(9_000), Some(session));
+    assert_eq!(owner.works_on(3_000), []);
+    owner.handle(OwnershipInput::Stop, 4_000);
+    assert!(owner.machine.is_over());
+    assert_eq!(block_on(store.sessions()).unwrap().len(), 1);
 }

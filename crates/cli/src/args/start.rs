@@ -1,0 +1,31 @@
+//! `windlass start`.
+
+use clap::Args;
+
+use super::request_id;
+
+/// `windlass start`
+#[derive(Debug, Args)]
+pub(crate) struct Start {
+    /// A workflow of the catalogue
+    #[arg(value_name = "WORKFLOW")]
+    pub(crate) workflow: String,
+    /// Which version; the newest by default
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u32>,
+    /// The run's trigger: JSON, or @file
+    #[arg(long, allow_negative_numbers = true, value_name = "JSON|@FILE")]
+    pub(crate) trigger: Option<String>,
+    /// A request id: starting twice with the same id starts one run
+    #[arg(long, value_name = "ID", value_parser = request_id)]
+    pub(crate) request_id: Option<String>,
+    /// Add a label to the run
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    pub(crate) labels: Vec<String>,
+    /// Wait for the end of the run, as `run` does; at most so many seconds, if they are given
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
+    pub(crate) wait: Option<Option<f64>>,
+    /// No live progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}

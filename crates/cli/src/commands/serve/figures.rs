@@ -1,0 +1,89 @@
+//! The numbers of the HTTP server on the metrics page.
+
+use windlass_api::Figure;
+use windlass_api::auth::Auth;
+use windlass_engine::Engine;
+use windlass_store::Wait as _;
+use windlass_store_postgres::PostgresStore;
+use windlass_telemetry::{QueueReading, Reading, ReadingKind, Telemetry};
+
+/// How many kinds of items of the work queue are counted.
+const MOST_KINDS: usize = 1_000;
+
+/// Reads numbers of the server.
+pub(super) trait Figures: Fn() -> Vec<Figure> + Send + Sync + 'static {}
+
+impl<F: Fn() -> Vec<Figure> + Send + Sync + 'static> Figures for F {}
+
+/// Adds the numbers of connections, bodies and keys to the metrics page.
+pub(super) fn show(
+    telemetry: &Telemetry,
+    (connections, bodies): (impl Figures, impl Figures),
+    auth: &Auth,
+) {
+    let keys_of_tokens = auth.clone();
+    telemetry.readings(move || {
+        let figures = [connections(), bodies(), keys_of_tokens.figures()];
+        figures.into_iter().flatten().map(reading).collect()
+    });
+}
+
+/// Adds the numbers of connections to the database.
+pub(super) fn show_database(telemetry: &Telemetry, database: PostgresStore) {
+    telemetry.readings(move || {
+        let pool = database.pool_state();
+        let gauge = |name, help, value: usize| Reading {
+            name,
+            help,
+            kind: ReadingKind::Gauge,
+            value: value as u64,
+        };
+        vec![
+            gauge(
+                "windlass_database_pool_limit",
+                "Connections that the pool may open to the database.",
+                pool.limit,
+            ),
+            gauge(
+                "windlass_database_pool_open",
+                "Connections of the pool that are open.",
+                pool.open,
+            ),
+            gauge(
+                "windlass_database_pool_free",
+                "Open connections of the pool that no call has.",
+                pool.free,
+            ),
+            gauge(
+                "windlass_database_pool_waiting",
+                "Calls that wait for a connection of the pool.",
+                pool.waiting,
+            ),
+        ]
+    });
+}
+
+/// What is in the work queue of this store, for all processes that share it.
+pub(super) fn work_queue(engine: &Engine) -> Vec<QueueReading> {
+    let depth = engine.store().queue_depth(MOST_KINDS).wait();
+    let kinds = depth.unwrap_or_default().into_iter();
+    let kinds = kinds.map(|kind| QueueReading {
+        of_tenant: kind.tenant.is_some(),
+        labels: kind.requires,
+        waiting: kind.waiting,
+        leased: kind.leased,
+    });
+    kinds.collect()
+}
+
+fn reading(figure: Figure) -> Reading {
+    Reading {
+        name: figure.name,
+        help: figure.help,
+        kind: match figure.only_grows {
+            true => ReadingKind::Counter,
+            false => ReadingKind::Gauge,
+        },
+        value: figure.value,
+    }
+}

@@ -1,0 +1,338 @@
+//! A process with the worker role: it pulls attempts of the actions in its registry, calls them,
+//! and offers the outcomes to the owners of the runs. Its leases are those of its session.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_core::run::{Failure, Outcome, Report};
+use windlass_orchestrator::Labels;
+use windlass_store::{
+    Bell, ItemState, LeaseTerm, LeasedItem, Offer, Partition, Pull, SessionId, TenantFilter,
+    WorkKey, WorkLease, crash,
+};
+
+use super::super::poll::ANSWER_BYTES;
+use super::hand_over::lease_text;
+use super::{dispatch, lock, outcome};
+use crate::engine::{Engine, Inner};
+use crate::ownership::ring;
+use crate::worker::{Workers, timeout_failure};
+
+/// How often the queue is looked at, in case no bell was heard.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// How often it is asked whether attempts under way are to stop.
+const LOOK_AT_RUNNING: Duration = Duration::from_secs(1);
+
+/// The same after a bell, which may have rung for one of them.
+const LOOK_IF_RUNG: Duration = Duration::from_millis(100);
+
+/// How soon a call of the store that failed is repeated.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The most items of one pull.
+const MOST: usize = 256;
+
+/// With so many workers dead, an attempt is not tried again.
+const MOST_DEATHS: u32 = 3;
+
+/// An attempt of the queue that this process works on.
+pub(super) struct Running {
+    pub(super) tenant: Option<Box<str>>,
+    pub(super) lease: WorkLease,
+    pub(super) session: SessionId,
+    pub(super) stop: CancellationToken,
+    pub(super) abort: AbortHandle,
+}
+
+/// Whose outcome is offered, and under which lease.
+pub(super) struct Assignment {
+    pub(super) key: WorkKey,
+    pub(super) tenant: Option<Box<str>>,
+    pub(super) partition: Partition,
+    pub(super) session: SessionId,
+    pub(super) lease: WorkLease,
+}
+
+/// Works on what the queue has, for as long as the engine lives.
+pub(crate) async fn work_always(engine: Weak<Inner>) {
+    let Some(inner) = engine.upgrade() else {
+        return;
+    };
+    let (shared, stop) = {
+        let engine = Engine::of(inner);
+        (engine.shared().clone(), engine.stop_token())
+    };
+    let work = &shared.remote.shared;
+    let mut rung = work.rung.subscribe();
+    let mut looks = Looks::default();
+    loop {
+        let Some(inner) = engine.upgrade() else {
+            return;
+        };
+        let engine_now = Engine::of(inner);
+        let wait = engine_now.pull_work(&mut looks).await;
+        drop(engine_now);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = rung.changed() => match changed {
+                Ok(()) => looks.is_rung = true,
+                Err(_) => return,
+            },
+            () = work.ended.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// When attempts under way were last looked at. A bell may ask that one of them stops, but most
+/// bells tell of new work: they are not answered by a look each.
+#[derive(Default)]
+struct Looks {
+    last: Option<Instant>,
+    is_rung: bool,
+}
+
+impl Looks {
+    /// How long it is until the next look.
+    fn wait(&self) -> Duration {
+        let pause = match self.is_rung {
+            true => LOOK_IF_RUNG,
+            false => LOOK_AT_RUNNING,
+        };
+        self.last
+            .map_or(Duration::ZERO, |last| pause.saturating_sub(last.elapsed()))
+    }
+
+    fn is_due(&self) -> bool {
+        self.wait().is_zero()
+    }
+
+    fn looked(&mut self) {
+        self.last = Some(Instant::now());
+        self.is_rung = false;
+    }
+}
+
+impl Engine {
+    /// Takes what there is and there are slots for; how long to wait before the next look.
+    async fn pull_work(&self, looks: &mut Looks) -> Duration {
+        let Some(session) = self.shared().owned.session() else {
+            return AGAIN;
+        };
+        if looks.is_due() {
+            self.look_at_running(session).await;
+            looks.looked();
+        }
+        let wait = self.pull_for(session).await;
+        match lock(&self.shared().remote.shared.running).is_empty() {
+            true => wait,
+            false => wait.min(looks.wait()),
+        }
+    }
+
+    async fn pull_for(&self, session: SessionId) -> Duration {
+        let work = &self.shared().remote.shared;
+        let free = self.free_slots();
+        if free == 0 || work.draining.load(Ordering::Acquire) {
+            return LOOK_AT_RUNNING;
+        }
+        let pull = Pull {
+            worker: Box::from(&*self.options().worker_name),
+            tenant: TenantFilter::Any,
+            actions: self.workers().registry.names().map(Into::into).collect(),
+            labels: match &self.options().labels {
+                Labels::All => Vec::new(),
+                Labels::Only(labels) => labels.to_vec(),
+            },
+            slots: free,
+            max_bytes: ANSWER_BYTES,
+            term: LeaseTerm::Session(session),
+            // An answer that was lost may have carried items: those that are not named come again.
+            holding: work
+                .unsure
+                .load(Ordering::Acquire)
+                .then(|| lock(&work.running).keys().copied().collect()),
+        };
+        let Ok(leased) = self.store().pull(pull).await else {
+            work.unsure.store(true, Ordering::Release);
+            return AGAIN;
+        };
+        work.unsure.store(false, Ordering::Release);
+        crash::point("after-work-pull");
+        let came = leased.len();
+        for item in leased {
+            self.begin_pulled(item, session);
+        }
+        match (came, lock(&work.running).is_empty()) {
+            // There may be more, for the slots that are left.
+            (1.., _) if came == MOST => Duration::ZERO,
+            (_, false) => LOOK_AT_RUNNING,
+            (_, true) => LOOK,
+        }
+    }
+
+    fn free_slots(&self) -> usize {
+        let slots = self.options().workers.max(1);
+        let pulled = lock(&self.shared().remote.shared.running).len();
+        let busy = self.running_actions().max(pulled);
+        slots.saturating_sub(busy).min(MOST)
+    }
+
+    fn begin_pulled(&self, leased: LeasedItem, session: SessionId) {
+        let (key, lease) = (leased.item.key, leased.lease);
+        let tenant = leased.item.tenant.clone();
+        let stop = CancellationToken::new();
+        let (engine, token) = (self.clone(), stop.clone());
+        // Held until the attempt is noted, so that its end comes after that.
+        let mut noted = lock(&self.shared().remote.shared.running);
+        let task = tokio::spawn(async move {
+            engine.work_on(leased, session, token).await;
+            engine.shared().remote.shared.has_ended(key, lease);
+        });
+        let abort = task.abort_handle();
+        let of = Running {
+            tenant,
+            lease,
+            session,
+            stop,
+            abort,
+        };
+        noted.insert(key, of);
+        let pulled = &self.shared().remote.shared.pulled;
+        pulled.send_replace(noted.len());
+    }
+
+    /// Ends what is to stop, and what another worker has by now.
+    async fn look_at_running(&self, session: SessionId) {
+        let running = &self.shared().remote.shared.running;
+        let keys: Vec<WorkKey> = lock(running).keys().copied().collect();
+        if keys.is_empty() {
+            return;
+        }
+        let Ok(known) = self.store().known(&keys).await else {
+            return;
+        };
+        let known: HashMap<WorkKey, ItemState> = known.into_iter().collect();
+        let mut running = lock(running);
+        let mut lost = Vec::new();
+        for (key, own) in running.iter() {
+            match known.get(key) {
+                Some(ItemState::Leased {
+                    lease, stop: true, ..
+                }) if *lease == own.lease => {
+                    own.stop.cancel();
+                }
+                Some(ItemState::Leased { lease, .. }) if *lease == own.lease => {}
+                // Another worker has it, or will.
+                Some(_) => lost.push(*key),
+                // It was asked to stop and is given up, or its session is over.
+                None if own.stop.is_cancelled() || own.session != session => lost.push(*key),
+                // The queue lost it: any outcome counts.
+                None => {}
+            }
+        }
+        for key in lost {
+            if let Some(own) = running.remove(&key) {
+                own.stop.cancel();
+                own.abort.abort();
+            }
+        }
+        let pulled = &self.shared().remote.shared.pulled;
+        pulled.send_replace(running.len());
+    }
+
+    /// One attempt, from the item to the offer.
+    async fn work_on(&self, leased: LeasedItem, session: SessionId, stop: CancellationToken) {
+        let (tenant, key) = (leased.item.tenant.as_deref(), leased.item.key);
+        let Some(dispatch) = dispatch::decode(&leased.item) else {
+            // Of a newer version. Kept for a moment, so that it does not go round and round.
+            tokio::time::sleep(AGAIN).await;
+            let _ = self.store().return_item(tenant, key, leased.lease).await;
+            return;
+        };
+        let row = loop {
+            match self.run_of_item(&leased).await {
+                Ok(Some(row)) => break row,
+                Ok(None) => return,
+                Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        };
+        let deaths = leased.deliveries.saturating_sub(1);
+        let remains = dispatch.timeout_ms.saturating_sub(leased.begun_ms);
+        let lease = Some(lease_text(session, leased.lease));
+        let bytes = if deaths >= MOST_DEATHS {
+            let report = Report {
+                lease,
+                ..self.workers().report(Outcome::Stopped)
+            };
+            outcome::encode_deadly(&report, leased.lease, deaths)
+        } else {
+            let dispatch = Arc::new(dispatch);
+            let time = Duration::from_millis(remains);
+            let mut report = match remains {
+                0 => self
+                    .workers()
+                    .report(Outcome::Failed(timeout_failure(dispatch.timeout_ms))),
+                _ => self.workers().run_within(&dispatch, time, stop).await,
+            };
+            report.lease = lease;
+            outcome::encode(&within_limits(report), leased.lease, false)
+        };
+        let assignment = Assignment {
+            key,
+            tenant: leased.item.tenant,
+            partition: row.partition,
+            session,
+            lease: leased.lease,
+        };
+        offer_bytes(self.workers(), &assignment, bytes).await;
+    }
+}
+
+/// Offers the outcome of an attempt to the owner of its run.
+pub(super) async fn offer_outcome(workers: &Workers, of: &Assignment, mut report: Report) {
+    report.lease = Some(lease_text(of.session, of.lease));
+    let bytes = outcome::encode(&within_limits(report), of.lease, false);
+    offer_bytes(workers, of, bytes).await;
+}
+
+async fn offer_bytes(workers: &Workers, of: &Assignment, bytes: Vec<u8>) {
+    let (store, key) = (&workers.store, of.key);
+    let offer = Offer {
+        run: key.run,
+        partition: of.partition,
+        key: outcome::item_key(key, of.lease).into(),
+        bytes,
+    };
+    // Until it is durable: the outcome is all that this process has of the attempt.
+    while store.offer(vec![offer.clone()]).await.is_err() {
+        tokio::time::sleep(AGAIN).await;
+    }
+    crash::point("after-work-offered");
+    // The owner takes it meanwhile: an item that is still there has the lease of the outcome.
+    ring(Arc::clone(store), Bell::Partition(of.partition));
+    // Until it is answered: an item that stayed would be handed out again some day.
+    let tenant = of.tenant.as_deref();
+    while store.complete(tenant, key, of.lease).await.is_err() {
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// An output that no run may have is not sent: the owner would only refuse it.
+fn within_limits(mut report: Report) -> Report {
+    let limit = crate::limits::limits().values.output_bytes;
+    if let Outcome::Succeeded(output) = &report.outcome
+        && output.text().len() > limit
+    {
+        let size = output.text().len();
+        let message = format!("the output has {size} bytes; a node's output may have {limit}");
+        report.outcome = Outcome::Failed(Failure::permanent("OUTPUT_LIMIT", message));
+    }
+    report
+}

@@ -1,0 +1,344 @@
+//! Orchestrators, workers and processes that serve workers over HTTP are processes of their own:
+//! attempts go through the queue, outcomes through the inbox of their run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::command::{CommandRequest, RunCommand};
+use windlass_core::event::{Actor, Event};
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::{
+    Declaration, Engine, Poll, StartRequest, TaskOutcome, WorkError, WorkerTask,
+};
+use windlass_store::{ItemState, MemoryStore, Role};
+use windlass_test_support::cluster::{Word, World, play_all};
+
+/// A node that a worker process does.
+const PLAIN: &str = r#"{"id":"plain","nodes":[{"id":"n","actionType":"test",
+    "parameters":{"of":"{{ trigger.of }}"}}]}"#;
+
+/// A node that a worker over HTTP does.
+const OTHER: &str = r#"{"id":"other","nodes":[{"id":"n","actionType":"other",
+    "parameters":{"of":"{{ trigger.of }}"}}]}"#;
+
+fn world() -> Arc<World> {
+    let store = MemoryStore::new();
+    store.set_partitions(8);
+    World::new(Arc::new(store))
+}
+
+async fn start(engine: &Engine, workflow: &str) -> RunId {
+    let request = StartRequest {
+        trigger: json!({ "of": 7 }).to_string(),
+        ..StartRequest::default()
+    };
+    let started = engine.enqueue(workflow, None, request).await;
+    started.expect("it is queued").run
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..4_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("in vain: {what}");
+}
+
+/// How the attempts of a run ended: which worker, which lease, which attempt.
+async fn ends(world: &World, run: RunId) -> Vec<(String, Option<String>, u32)> {
+    let events = world.events(run).await;
+    let ends = events.into_iter().filter_map(|(_, event)| match event {
+        Event::AttemptEnded(end) => Some((
+            end.worker.to_string(),
+            end.lease.map(|lease| lease.to_string()),
+            end.attempt,
+        )),
+        _ => None,
+    });
+    ends.collect()
+}
+
+fn command(command: RunCommand) -> CommandRequest {
+    command.by(Actor::default())
+}
+
+#[tokio::test]
+async fn the_semantic_cases_hold_where_every_role_is_a_process_of_its_own() {
+    let world = world();
+    let mut workers = Vec::new();
+    for roles in [Role::Orchestrator, Role::Orchestrator, Role::Api] {
+        world.join_as(&[roles]).await;
+    }
+    for _ in 0..2 {
+        workers.push(world.join_as(&[Role::Worker]).await);
+    }
+    play_all(Arc::clone(&world), async {}).await;
+    let did: Vec<usize> = world.stage.processes().into_iter().collect();
+    assert_eq!(did, workers, "no orchestrator calls an action");
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_leaves_its_attempt_to_another_under_the_same_number() {
+    let world = world();
+    world.publish(PLAIN).await;
+    let front = world.join_as(&[Role::Orchestrator, Role::Api]).await;
+    let dying = world.join_as(&[Role::Worker]).await;
+    let run = start(&world.engine_of(front), "plain").await;
+    until("a worker has it", async || world.stage.is_open(run)).await;
+    let heir = world.join_as(&[Role::Worker]).await;
+    world.kill(dying);
+    until("the heir has it", async || {
+        world.stage.processes().contains(&heir)
+    })
+    .await;
+    let ended = world
+        .stage
+        .give(run, "n", false, Word::Succeed(json!(1)))
+        .await;
+    assert_eq!(ended.3, 1, "the attempt is the same");
+    world.ended(run).await;
+    let ends = ends(&world, run).await;
+    assert_eq!(ends.len(), 1);
+    assert_eq!((&*ends[0].0, ends[0].2), (&*format!("process-{heir}"), 1));
+    assert!(ends[0].1.is_some(), "the log names the lease");
+}
+
+#[tokio::test]
+async fn an_attempt_with_which_three_workers_died_makes_its_run_a_dead_letter() {
+    let world = world();
+    world.publish(PLAIN).await;
+    let front = world.join_as(&[Role::Orchestrator, Role::Api]).await;
+    let engine = world.engine_of(front);
+    let run = start(&engine, "plain").await;
+    for _ in 0..3 {
+        let worker = world.join_as(&[Role::Worker]).await;
+        until("it has the attempt", async || {
+            world.stage.processes().contains(&worker)
+        })
+        .await;
+        world.kill(worker);
+    }
+    let last = world.join_as(&[Role::Worker]).await;
+    until("the run is given up", async || {
+        let row = engine.store().run(run).await.expect("a row");
+        row.is_some_and(|row| row.dead)
+    })
+    .await;
+    assert!(
+        !world.stage.processes().contains(&last),
+        "no fourth one dies"
+    );
+}
+
+#[tokio::test]
+async fn the_next_owner_takes_the_outcome_of_an_attempt_that_outlived_its_owner() {
+    let world = world();
+    world.publish(PLAIN).await;
+    let owner = world.join_as(&[Role::Orchestrator]).await;
+    let front = world.join_as(&[Role::Api]).await;
+    let worker = world.join_as(&[Role::Worker]).await;
+    let run = start(&world.engine_of(front), "plain").await;
+    until("the worker has it", async || world.stage.is_open(run)).await;
+    world.kill(owner);
+    // The outcome is offered while no process owns the run.
+    world
+        .stage
+        .give(run, "n", false, Word::Succeed(json!(1)))
+        .await;
+    until("it is offered", async || !world.stage.is_open(run)).await;
+    world.join_as(&[Role::Orchestrator]).await;
+    world.ended(run).await;
+    let ends = ends(&world, run).await;
+    assert_eq!(ends.len(), 1, "it is not done again: {ends:?}");
+    assert_eq!(ends[0].0, format!("process-{worker}"));
+    assert_eq!(world.execution(run)["status"], "Succeeded");
+    let waiting = world.store.inbox(run).await.expect("an inbox");
+    assert!(waiting.is_empty(), "the record consumed the offer");
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_the_worker_that_has_the_attempt() {
+    let world = world();
+    world.publish(PLAIN).await;
+    world.join_as(&[Role::Orchestrator]).await;
+    let front = world.join_as(&[Role::Api]).await;
+    world.join_as(&[Role::Worker]).await;
+    let engine = world.engine_of(front);
+    let run = start(&engine, "plain").await;
+    until("the worker has it", async || world.stage.is_open(run)).await;
+    let cancel = command(RunCommand::Cancel { compensate: false });
+    engine.command(run, cancel).await.expect("it is taken");
+    world.ended(run).await;
+    until("the action stops", async || !world.stage.is_open(run)).await;
+    assert_eq!(world.execution(run)["status"], "Cancelled");
+}
+
+#[tokio::test]
+async fn what_waits_for_a_worker_does_not_begin_while_its_run_is_paused() {
+    let world = world();
+    world.publish(PLAIN).await;
+    let front = world.join_as(&[Role::Orchestrator, Role::Api]).await;
+    let engine = world.engine_of(front);
+    let run = start(&engine, "plain").await;
+    until("it waits in the queue", async || {
+        let depth = engine.store().queue_depth(10).await.expect("a depth");
+        depth.iter().any(|kind| kind.waiting == 1)
+    })
+    .await;
+    let pause = command(RunCommand::Pause);
+    engine.command(run, pause).await.expect("it is taken");
+    world.join_as(&[Role::Worker]).await;
+    until("the worker leaves it alone", async || {
+        let depth = engine.store().queue_depth(10).await.expect("a depth");
+        depth.is_empty()
+    })
+    .await;
+    assert!(!world.stage.is_open(run));
+    let resume = command(RunCommand::Resume);
+    engine.command(run, resume).await.expect("it is taken");
+    world
+        .stage
+        .give(run, "n", false, Word::Succeed(json!(1)))
+        .await;
+    world.ended(run).await;
+}
+
+fn poll(worker: &str) -> Poll {
+    Poll {
+        tenant: None,
+        worker: worker.into(),
+        actions: vec![Declaration {
+            action: "other".into(),
+            parameters: None,
+            description: None,
+        }],
+        labels: Vec::new(),
+        slots: 1,
+        wait: Duration::from_secs(20),
+        holding: None,
+    }
+}
+
+async fn task(engine: &Engine, worker: &str) -> WorkerTask {
+    let tasks = engine.poll_work(poll(worker), std::future::pending()).await;
+    tasks.expect("a poll").pop().expect("a task")
+}
+
+async fn finish(engine: &Engine, task: &WorkerTask, output: Value) -> Result<(), WorkError> {
+    let output = serde_json::value::to_raw_value(&output).ok();
+    let outcome = TaskOutcome::Succeeded {
+        output,
+        meta: None,
+        resources: Vec::new(),
+    };
+    engine
+        .finish_task(None, task.task, &task.lease, outcome)
+        .await
+}
+
+/// An orchestrator, two processes that serve workers, and a run that waits for one.
+async fn served() -> (Arc<World>, Engine, Engine, RunId) {
+    let world = world();
+    world.publish(OTHER).await;
+    let (one, two) = (
+        world.join_as(&[Role::Api]).await,
+        world.join_as(&[Role::Api]).await,
+    );
+    let (one, two) = (world.engine_of(one), world.engine_of(two));
+    let nothing = Poll {
+        wait: Duration::ZERO,
+        ..poll("w")
+    };
+    let declared = one.poll_work(nothing, std::future::pending()).await;
+    assert!(declared.expect("a poll").is_empty());
+    world.join_as(&[Role::Orchestrator]).await;
+    let run = start(&two, "other").await;
+    (world, one, two, run)
+}
+
+#[tokio::test]
+async fn a_worker_is_served_by_processes_that_own_nothing() {
+    let (world, one, two, run) = served().await;
+    let handed = task(&one, "w").await;
+    assert_eq!(&*handed.parameters, r#"{"of":7}"#);
+    assert_eq!(handed.dispatch.run, run);
+    let stop = two.keep_task(None, handed.task, &handed.lease).await;
+    assert!(!stop.expect("any process renews the lease"));
+    finish(&two, &handed, json!({ "done": 1 }))
+        .await
+        .expect("it is recorded");
+    let ends = ends(&world, run).await;
+    assert_eq!(ends.len(), 1, "200 says that the log has it");
+    assert_eq!(ends[0].1.as_deref(), Some(&*handed.lease));
+    world.ended(run).await;
+    finish(&one, &handed, json!(null))
+        .await
+        .expect("a repeated report gets the first answer");
+    let row = world.store.run(run).await.expect("a row").expect("a run");
+    assert_eq!(row.status, RunStatus::Succeeded);
+}
+
+#[tokio::test]
+async fn of_two_leases_the_later_one_counts_at_every_process() {
+    let (world, one, two, run) = served().await;
+    let first = task(&one, "first").await;
+    // Without a heartbeat the task goes to another worker.
+    let second = task(&two, "second").await;
+    assert_eq!((second.dispatch.run, second.dispatch.attempt), (run, 1));
+    let lost = finish(&two, &first, json!(1)).await;
+    assert!(matches!(lost, Err(WorkError::LeaseLost)), "{lost:?}");
+    let lost = one.keep_task(None, first.task, &first.lease).await;
+    assert!(matches!(lost, Err(WorkError::LeaseLost)), "{lost:?}");
+    finish(&one, &second, json!(2))
+        .await
+        .expect("it is recorded");
+    world.ended(run).await;
+    let ended = finish(&one, &first, json!(1)).await;
+    assert!(matches!(ended, Err(WorkError::LeaseLost)), "{ended:?}");
+    assert_eq!(ends(&world, run).await.len(), 1);
+}
+
+#[tokio::test]
+async fn of_a_task_that_waits_only_the_last_lease_counts() {
+    let (world, one, two, run) = served().await;
+    let first = task(&one, "first").await;
+    let second = task(&two, "second").await;
+    until("the second lease runs out too", async || {
+        let known = world.store.known(&[second.dispatch_key()]).await;
+        let (_, state) = known.expect("a state").pop().expect("an item");
+        matches!(state, ItemState::Waiting { .. })
+    })
+    .await;
+    let lost = finish(&one, &first, json!(1)).await;
+    assert!(matches!(lost, Err(WorkError::LeaseLost)), "{lost:?}");
+    assert_eq!(ends(&world, run).await, []);
+    finish(&one, &second, json!(2))
+        .await
+        .expect("no other worker has had it since");
+    world.ended(run).await;
+    let ends = ends(&world, run).await;
+    assert_eq!(ends.len(), 1);
+    assert_eq!(ends[0].1.as_deref(), Some(&*second.lease));
+}
+
+#[tokio::test]
+async fn a_queue_that_lost_everything_is_filled_again() {
+    let (world, one, _, run) = served().await;
+    let handed = task(&one, "w").await;
+    let key = handed.task.to_string();
+    world
+        .store
+        .withdraw(&[handed.dispatch_key()])
+        .await
+        .expect("it is lost");
+    let again = task(&one, "w").await;
+    assert_eq!(again.task.to_string(), key, "the log knows what is open");
+    finish(&one, &again, json!(1))
+        .await
+        .expect("it is recorded");
+    world.ended(run).await;
+    assert_eq!(ends(&world, run).await.len(), 1);
+}

@@ -1,0 +1,116 @@
+/**
+ * What the list of runs says to the engineer on call: what fails, since when and why, what waits
+ * and for what, and which runs a command would reach.
+ */
+import assert from 'node:assert/strict';
+import { after, afterEach, before, test } from 'node:test';
+import { Server, launch } from './harness.mjs';
+import { billing, chargeCard, flaky, release } from './definitions.mjs';
+
+/** @type {Server} */
+let server;
+/** @type {Awaited<ReturnType<typeof launch>>} */
+let chromium;
+/** @type {any} */
+let page;
+/** @type {string} */
+let billed;
+
+before(async () => {
+  server = await Server.start();
+  chromium = await launch();
+  for (const definition of [chargeCard, billing, release, flaky]) await server.publish(definition);
+  await Promise.all(Array.from({ length: 7 }, () => server.run('flaky')));
+  const customers = Array.from({ length: 5 }, (_, i) => ({ id: `c${i}`, amount: i === 3 ? 0 : 10 }));
+  billed = await server.run('billing', { trigger: { customers } });
+  await server.until(billed, (now) => now.status === 'Failed');
+  const waiting = await server.run('release');
+  await server.until(waiting, (now) => now.nodes.approve?.status === 'Waiting');
+  for (;;) if ((await server.api('GET', '/executions?workflow=flaky&status=Failed')).items.length === 7) break;
+});
+afterEach(async () => {
+  const wrong = page?.wrong ?? [];
+  await page?.done();
+  page = null;
+  assert.deepEqual(wrong, []);
+});
+after(async () => {
+  await chromium?.browser.close();
+  await server?.remove();
+});
+
+test('failures are grouped by workflow and root cause, and a group leads to its runs and to their reattempt', async () => {
+  page = await chromium.page(server);
+  await page.goTo('/');
+  const failing = page.locator('.failing');
+  const groups = failing.getByRole('listitem');
+  await groups.nth(1).waitFor();
+  assert.match(await groups.nth(0).innerText(), /7 runs\s+flaky\s+HTTP_503\s+no capacity/);
+  assert.match(await groups.nth(1).innerText(), /1 run\s+billing\s+CARD_DECLINED\s+amount 0 is not chargeable/);
+  await groups.nth(0).getByRole('button', { name: 'Reattempt' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Dry run' }).click();
+  await dialog.getByText('7 runs would take it').waitFor();
+  await page.keyboard.press('Escape');
+  await groups.nth(0).getByRole('link').click();
+  await page.waitForURL(/workflow=flaky.*error=HTTP_503/);
+  await failing.waitFor({ state: 'hidden' });
+  await page.locator('.run-row:not(.head)').nth(6).waitFor();
+  assert.equal(await page.locator('.run-row:not(.head)').count(), 7);
+});
+
+test('a row says the root cause, where it happened, and what a waiting run waits for', async () => {
+  page = await chromium.page(server);
+  await page.goTo('/');
+  const row = page.locator('.run-row').filter({ hasText: 'billing' });
+  assert.match(await row.innerText(), /CARD_DECLINED amount 0 is not chargeable · charge-all\[3\]\/charge › reject/);
+  const waits = page.locator('.run-row').filter({ hasText: 'release' });
+  await waits.getByText("Waits for signal 'approval' (approve)").waitFor();
+  await waits.locator('.cell-status').getByText('Waiting').waitFor();
+});
+
+test('child runs are folded under their parent, and opened in place', async () => {
+  page = await chromium.page(server);
+  await page.goTo('/');
+  const rows = page.locator('.run-row:not(.head)');
+  await rows.nth(8).waitFor();
+  assert.equal(await rows.count(), 9, 'child runs are not rows of their own');
+  await page.getByRole('button', { name: '5 child runs' }).click();
+  await rows.nth(13).waitFor();
+  const children = page.locator('.run-row.inner');
+  assert.equal(await children.count(), 5);
+  assert.equal(await children.filter({ hasText: 'CARD_DECLINED' }).count(), 1);
+  await page.getByRole('button', { name: '5 child runs' }).click();
+  await children.first().waitFor({ state: 'detached' });
+});
+
+test('a command for all that match reaches the runs that the list shows, and no child of them', async () => {
+  page = await chromium.page(server);
+  await page.goTo('/?status=Failed');
+  await page.locator('.run-row:not(.head)').nth(7).waitFor();
+  assert.equal(await page.locator('.run-row:not(.head)').count(), 8);
+  await page.getByRole('button', { name: 'Act on all that match' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Dry run' }).click();
+  await dialog.getByText('8 match').waitFor();
+});
+
+test('filters by error and by what a run waits for are in the address, and in the first HTML', async () => {
+  page = await chromium.page(server);
+  await page.goTo('/');
+  await page.getByLabel('Error code').fill('CARD_DECLINED');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/error=CARD_DECLINED/);
+  await page.locator('.run-row', { hasText: 'release' }).waitFor({ state: 'detached' });
+  await page.locator('.run-row:not(.head)', { hasText: 'billing' }).waitFor();
+  assert.equal(await page.locator('.run-row:not(.head)').count(), 1);
+  await page.goTo('/');
+  await page.getByLabel('Only').selectOption('waiting');
+  await page.waitForURL(/only=waiting/);
+  await page.locator('.run-row', { hasText: 'billing' }).waitFor({ state: 'detached' });
+  await page.locator('.run-row:not(.head)', { hasText: 'release' }).waitFor();
+  assert.equal(await page.locator('.run-row:not(.head)').count(), 1);
+  const html = await fetch(`${server.url}/?error=CARD_DECLINED`).then((answer) => answer.text());
+  assert.ok(html.includes(billed), 'the failed run is in the first HTML');
+  assert.ok(!html.includes('HTTP_503'), 'and others are not');
+});
