@@ -16,6 +16,17 @@
  */
 
 const CELL = 256;
+/** How many groups and loops the server draws opened. */
+const MOST_OPEN = 8;
+
+/** Opens a box or closes it; the one that was opened first makes way. @param {Set<string>} open @param {string} path */
+export function toggleOpen(open, path) {
+  if (!open.delete(path)) open.add(path);
+  for (const first of [...open].slice(0, -MOST_OPEN)) open.delete(first);
+}
+
+/** The boxes that an address names, as many as can be open. @param {string[]} paths */
+export const openBoxes = (paths) => new Set(paths.slice(-MOST_OPEN));
 
 export class Scene {
   /** @param {Packed} packed */

@@ -6,7 +6,7 @@ import { follow } from '../lib/stream.js';
 import { ended } from '../lib/status.js';
 import { getToken } from '../lib/session.js';
 import { STATUSES } from '../graph/glyph.js';
-import { Scene } from '../graph/scene.js';
+import { Scene, toggleOpen } from '../graph/scene.js';
 import { makeMarks } from './marks.js';
 import { eventAt } from './moment.js';
 import { BECOMES, changeOf, iterationsAfter, stateAt } from './change.js';
@@ -184,7 +184,7 @@ export class RunModel extends EventTarget {
 
   /** @param {string} path */
   toggle(path) {
-    if (!this.open.delete(path)) this.open.add(path);
+    toggleOpen(this.open, path);
     void this.loadLayout().catch(() => this.open.delete(path));
   }
 

@@ -7,6 +7,7 @@ import { commandLine } from '../ui/bits.js';
 import { RunModel, basePath } from '../run/model.js';
 import { RunHead } from '../run/head.js';
 import { GraphElement } from '../graph/view.js';
+import { openBoxes } from '../graph/scene.js';
 import { Timeline } from '../run/timeline.js';
 import { EventLog } from '../run/events.js';
 import { NodePanel } from '../run/node-panel.js';
@@ -46,7 +47,7 @@ class Run extends View {
     const model = new RunModel(now.id, this.abort.signal);
     this.model = model;
     try {
-      for (const path of now.params.getAll('open')) model.open.add(path);
+      model.open = openBoxes(now.params.getAll('open'));
       const at = Number(now.params.get('at') ?? 0);
       if (at > 0) model.at = at;
       const { log, travel } = this.build(model);

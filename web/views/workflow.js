@@ -10,7 +10,7 @@ import { openDialog } from '../ui/dialog.js';
 import { showWhole } from '../ui/value.js';
 import { duration, plural } from '../lib/text.js';
 import { GraphElement } from '../graph/view.js';
-import { Scene } from '../graph/scene.js';
+import { Scene, openBoxes, toggleOpen } from '../graph/scene.js';
 import { layoutDraft } from '../graph/draft.js';
 import { changes, diffMarks, statisticsMarks, statisticsTable } from './workflow-marks.js';
 import { startForm } from './workflow-start.js';
@@ -176,7 +176,7 @@ class Workflow extends View {
 
   /** @param {HTMLElement} place @param {import('../lib/router.js').Route} now @param {number} version @param {boolean} table */
   async drawGraph(place, now, version, table) {
-    const open = new Set(now.params.getAll('open'));
+    const open = openBoxes(now.params.getAll('open'));
     const span = now.params.get('from') ?? '7d';
     const since = h(
       'select',
@@ -195,7 +195,7 @@ class Workflow extends View {
     const scene = await this.scene(now.id, version, open, this.definition);
     if (!table) graph.setScene(scene);
     graph.addEventListener('toggle', (/** @type {any} */ event) => {
-      if (!open.delete(event.detail)) open.add(event.detail);
+      toggleOpen(open, event.detail);
       setParams({ open: [...open] });
     });
     const from = new Date(Date.now() - ({ '1h': 36e5, '1d': 864e5, '7d': 6048e5, '30d': 2592e6 }[span] ?? 6048e5)).toISOString();

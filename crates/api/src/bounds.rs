@@ -85,6 +85,51 @@ impl<const MOST: usize> JsonSchema for Words<MOST> {
     }
 }
 
+/// A list of at most so many elements.
+#[derive(Clone, Debug)]
+pub(crate) struct AtMost<const MOST: usize, T>(Vec<T>);
+
+impl<const MOST: usize, T> Default for AtMost<MOST, T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<const MOST: usize, T> IntoIterator for AtMost<MOST, T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'de, const MOST: usize, T: Deserialize<'de>> Deserialize<'de> for AtMost<MOST, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let list = Vec::deserialize(deserializer)?;
+        if list.len() <= MOST {
+            return Ok(Self(list));
+        }
+        let message = format!("it has {} elements, and may have {MOST}", list.len());
+        Err(D::Error::custom(message))
+    }
+}
+
+impl<const MOST: usize, T: JsonSchema> JsonSchema for AtMost<MOST, T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("AtMost{MOST}{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let items = generator.subschema_for::<T>();
+        json_schema!({ "type": "array", "items": items, "maxItems": MOST })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +148,10 @@ mod tests {
         }
         for (text, fits) in [("\"\"", true), ("\"äöü\"", true), ("\"abcd\"", false)] {
             let read = serde_json::from_str::<Words<3>>(text);
+            assert_eq!(read.is_ok(), fits, "{text}");
+        }
+        for (text, fits) in [("[]", true), ("[1, 2]", true), ("[1, 2, 3]", false)] {
+            let read = serde_json::from_str::<AtMost<2, u8>>(text);
             assert_eq!(read.is_ok(), fits, "{text}");
         }
     }

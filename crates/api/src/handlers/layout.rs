@@ -17,7 +17,7 @@ use super::executions::RunPath;
 use super::workflows::{WorkflowPath, of_tenant};
 use crate::answer::{RawJson, Tagged};
 use crate::app::{App, Caller};
-use crate::bounds::Words;
+use crate::bounds::{AtMost, Words};
 use crate::error::ApiError;
 use crate::extract::{Path, Query};
 use crate::failures::{self, LOOKING, together};
@@ -67,8 +67,7 @@ struct LayoutQuery {
     expand: bool,
     /// Groups and loops that are drawn opened, by the `id` of their boxes; may be repeated.
     // An address has to hold them all, each character as up to twelve.
-    #[schemars(length(max = 8))]
-    open: Vec<Words<512>>,
+    open: AtMost<8, Words<512>>,
     /// Whether `ids` lists the path of every node.
     ids: bool,
     /// The version; the newest, if it is left out. Only for a workflow.
