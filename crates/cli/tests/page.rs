@@ -204,6 +204,36 @@ fn a_run_can_be_read_without_its_nodes() {
     assert_eq!(bare, whole);
 }
 
+/// Readers share what one of them has read; an answer with large values is written from the log.
+#[test]
+fn readers_at_the_same_time_see_the_same_run() {
+    let echo = r#"{"id":"echo","nodes":[{"id":"a","actionType":"core.script",
+        "parameters":{"expression":"trigger.length"}}]}"#;
+    let (_world, server, client) = serving(&[echo]);
+    for length in [5, 5 * 1024 * 1024] {
+        let run = client.execute("echo", &json!({ "trigger": "x".repeat(length) }));
+        client.wait_for(&run, "RunFinished");
+        let place = format!("/api/v1/executions/{run}");
+        let mut whole = get(&client, &place);
+        whole["nodes"] = json!({});
+        std::thread::scope(|scope| {
+            let read = || {
+                let client = server.client();
+                let bare = get(&client, &format!("{place}?nodes=none"));
+                let statuses = get(&client, &format!("{place}/statuses"));
+                (bare, statuses["sequence"].as_u64())
+            };
+            let readers: Vec<_> = (0..8).map(|_| scope.spawn(read)).collect();
+            for reader in readers {
+                let (bare, last) = reader.join().expect("an answer");
+                assert_eq!(bare["trigger"].as_str().map(str::len), Some(length));
+                assert_eq!(bare, whole);
+                assert_eq!(last, Some(5));
+            }
+        });
+    }
+}
+
 fn shown(client: &Client, place: &str) -> (u64, String) {
     let position = get(client, &format!("{place}/statuses"))["sequence"].as_u64();
     let whole = client.get(&format!("{place}?include=actions,events&nodes=all"));

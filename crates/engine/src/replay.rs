@@ -178,6 +178,21 @@ impl Walk {
         self.done.unwrap_or(Until::record(self.head.sequence))
     }
 
+    /// The run whose log it walks.
+    pub(crate) fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// The state that it has come to, to be taken back before the next step.
+    pub(crate) fn lend(&mut self) -> Option<Run> {
+        self.run.take()
+    }
+
+    /// Takes the lent state back.
+    pub(crate) fn take_back(&mut self, run: Run) {
+        self.run = Some(run);
+    }
+
     /// The state that it has come to.
     pub(crate) fn into_run(self) -> Option<Run> {
         self.run

@@ -1,5 +1,7 @@
 //! `--filter`: which runs to act on, as `key=value` conditions that all must hold.
 
+use std::collections::BTreeMap;
+
 use windlass_core::{RunId, RunStatus};
 
 use crate::failure::{Failure, FailureKind};
@@ -44,7 +46,7 @@ pub fn parse(
             "unresolved" => filter.unforked = is_wanted()?,
             _ => match key.strip_prefix("label.") {
                 Some(name) if !name.is_empty() => {
-                    filter.labels.insert(name.into(), value()?.into());
+                    add_label(&mut filter.labels, name, value()?)?;
                 }
                 _ => return Err(usage(condition, "there is no such key")),
             },
@@ -52,6 +54,41 @@ pub fn parse(
     }
     selection.fold_children();
     Ok(selection)
+}
+
+/// Labels as `key=value`.
+///
+/// # Errors
+/// One is no label, or a key has two values.
+pub fn labels(texts: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
+    let mut labels = BTreeMap::new();
+    for text in texts {
+        match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => add_label(&mut labels, key, value)?,
+            _ => {
+                let message = format!("'{text}' is not a label");
+                let failure = Failure::new(FailureKind::LabelInvalid, message);
+                return Err(failure.hint("write key=value"));
+            }
+        }
+    }
+    Ok(labels)
+}
+
+/// A run has one value for each key: two of them are a mistake, and the last one would stand for
+/// more runs than were meant.
+fn add_label(
+    labels: &mut BTreeMap<Box<str>, Box<str>>,
+    key: &str,
+    value: &str,
+) -> Result<(), Failure> {
+    match labels.insert(key.into(), value.into()) {
+        Some(other) if *other != *value => {
+            let message = format!("the label '{key}' is given twice: '{other}' and '{value}'");
+            Err(Failure::new(FailureKind::LabelInvalid, message).hint("give each key once"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn status(text: &str) -> Result<RunStatus, Failure> {
@@ -102,5 +139,17 @@ mod tests {
         for wrong in ["waiting=yes", "error", "parent=x"] {
             assert!(parsed(&[wrong]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_label_has_one_value() {
+        let given = |texts: &[&str]| labels(&texts.iter().map(|&it| it.into()).collect::<Vec<_>>());
+        assert_eq!(given(&["a=1", "b=2", "a=1"]).expect("labels").len(), 2);
+        for wrong in [&["a=1", "a=2"][..], &["a"], &["=1"]] {
+            let failure = given(wrong).expect_err("no labels");
+            assert_eq!(failure.code(), "LABEL_INVALID", "{wrong:?}");
+        }
+        let twice = parsed(&["label.team=x", "label.team=y"]);
+        assert_eq!(twice.expect_err("two values").code(), "LABEL_INVALID");
     }
 }

@@ -2,12 +2,13 @@
 //! asks again has only the new records folded.
 
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use windlass_core::RunId;
 use windlass_engine::history::PublicEvent;
-use windlass_engine::view::Progress;
+use windlass_engine::view::{self, Options, Progress};
 
 use crate::failure::Failure;
 use crate::run_queries::{RunQueries, no_such_run};
@@ -21,15 +22,21 @@ const INSTANCES: usize = 150_000;
 /// For how long a run is kept after it was last asked for.
 const KEPT: Duration = Duration::from_secs(60);
 
+/// How large the answer about a run without its nodes may be to be written from what is kept: a
+/// reader that takes its answer slowly must not keep others from the run.
+const ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
 /// The kept runs.
 #[derive(Default)]
 pub struct ProgressCache {
+    /// The one that was asked for last is the last.
     kept: Mutex<VecDeque<Kept>>,
 }
 
 struct Kept {
     run: RunId,
-    progress: Progress,
+    /// Readers of the same run wait for the one that folds its log, and fold it no second time.
+    progress: Arc<Mutex<Progress>>,
     instances: usize,
     since: Instant,
 }
@@ -44,15 +51,45 @@ impl ProgressCache {
         &self,
         queries: &RunQueries,
         run: RunId,
-        answer: impl FnOnce(&Progress) -> Result<T, Failure>,
+        answer: impl FnOnce(&mut Progress) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut progress = self.take(run).unwrap_or_else(|| Progress::new(run));
-        progress.read(&*queries.store, &queries.plans, None)?;
+        let shared = self.shared(run);
+        let mut progress = lock(&shared, run);
+        if let Err(error) = progress.read(&*queries.store, &queries.plans, None) {
+            // Part of a page may be folded.
+            *progress = Progress::new(run);
+            return Err(error.into());
+        }
         let state = progress.run().ok_or_else(|| no_such_run(run))?;
         let instances = state.instances().count();
-        let answer = answer(&progress);
-        self.keep(run, progress, instances);
+        let answer = answer(&mut progress);
+        drop(progress);
+        self.weigh(&shared, instances);
         answer
+    }
+
+    /// Writes a run without its nodes. The caller has checked that the run may be seen.
+    ///
+    /// # Errors
+    /// There is no such run, it cannot be read, or the output does not take it.
+    pub fn write(
+        &self,
+        queries: &RunQueries,
+        run: RunId,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let (store, plans) = (&*queries.store, &queries.plans);
+        let mut text = Bounded::default();
+        let written = self.read(queries, run, |progress| {
+            Ok(progress.write(store, plans, options, &mut text))
+        })?;
+        match written {
+            Ok(()) => out.write_all(&text.bytes).map_err(view::Error::Write)?,
+            Err(_) if text.is_full => view::write(store, plans, run, options, out)?,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// The events of a run after a position, if it was looked at a moment ago and they are among
@@ -82,26 +119,37 @@ impl ProgressCache {
             .expect("nothing panics while it holds the kept runs")
     }
 
-    /// Takes a run out: another reader meanwhile begins anew instead of waiting.
-    fn take(&self, run: RunId) -> Option<Progress> {
+    /// What is kept of a run, or a beginning.
+    fn shared(&self, run: RunId) -> Arc<Mutex<Progress>> {
         let mut kept = self.kept();
         kept.retain(|kept| kept.since.elapsed() < KEPT);
-        let place = kept.iter().position(|kept| kept.run == run)?;
-        kept.remove(place).map(|kept| kept.progress)
+        let place = kept.iter().position(|kept| kept.run == run);
+        let mut found = place
+            .and_then(|place| kept.remove(place))
+            .unwrap_or_else(|| Kept {
+                run,
+                progress: Arc::new(Mutex::new(Progress::new(run))),
+                instances: 0,
+                since: Instant::now(),
+            });
+        found.since = Instant::now();
+        let progress = Arc::clone(&found.progress);
+        kept.push_back(found);
+        progress
     }
 
-    fn keep(&self, run: RunId, progress: Progress, instances: usize) {
-        if instances > INSTANCES {
-            return;
-        }
+    /// Notes how large a run is; drops it if it is too large, or older ones that take its room.
+    fn weigh(&self, progress: &Arc<Mutex<Progress>>, instances: usize) {
         let mut kept = self.kept();
-        kept.retain(|kept| kept.run != run);
-        kept.push_back(Kept {
-            run,
-            progress,
-            instances,
-            since: Instant::now(),
-        });
+        if let Some(place) = kept
+            .iter()
+            .position(|kept| Arc::ptr_eq(&kept.progress, progress))
+        {
+            kept[place].instances = instances;
+            if instances > INSTANCES {
+                kept.remove(place);
+            }
+        }
         let mut sum: usize = kept.iter().map(|kept| kept.instances).sum();
         while kept.len() > RUNS || sum > INSTANCES {
             match kept.pop_front() {
@@ -109,5 +157,37 @@ impl ProgressCache {
                 None => break,
             }
         }
+    }
+}
+
+/// A reader that panicked may have left half of an event; the log is read from its beginning then.
+fn lock(progress: &Mutex<Progress>, run: RunId) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(|poisoned| {
+        let mut guard = poisoned.into_inner();
+        *guard = Progress::new(run);
+        progress.clear_poison();
+        guard
+    })
+}
+
+/// Bytes up to [`ANSWER_BYTES`].
+#[derive(Default)]
+struct Bounded {
+    bytes: Vec<u8>,
+    is_full: bool,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > ANSWER_BYTES {
+            self.is_full = true;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -12,7 +12,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::view::{self, AttemptFilter, Nodes};
+use windlass_service::filter::labels;
 use windlass_service::moment::{now, since};
+use windlass_service::progress::ProgressCache;
 use windlass_service::run_item::RunDetails;
 use windlass_service::run_list::{self, RunSelection};
 use windlass_service::wait_state::has_instance;
@@ -259,18 +261,6 @@ pub(crate) fn page_filter(queries: &RunQueries, query: &str) -> Result<RunFilter
     Ok(selection.filter)
 }
 
-/// `key=value` pairs.
-fn labels(texts: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
-    let label = |text: &String| match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-        _ => {
-            let message = format!("'{text}' is not a label: write key=value");
-            Err(Failure::new(FailureKind::LabelInvalid, message))
-        }
-    };
-    texts.iter().map(label).collect()
-}
-
 fn cursor(text: &str) -> Result<RunId, Failure> {
     let bytes = decode(text)?;
     let bytes: [u8; 16] = bytes.try_into().map_err(|_| foreign())?;
@@ -311,9 +301,10 @@ async fn show(
     Query(query): Query<ShowQuery>,
 ) -> Result<RawJson<ExecutionShape>, ApiError> {
     let run = app.find(&caller, &path.id).await?.run;
+    let kept = app.clone();
     let body = app
         .write(&caller, move |queries, out| {
-            whole(queries, run, &query, out)
+            whole(queries, kept.progress(), (run, &query), out)
         })
         .await?;
     Ok(RawJson::new(body))
@@ -321,8 +312,8 @@ async fn show(
 
 fn whole(
     queries: &RunQueries,
-    run: RunId,
-    query: &ShowQuery,
+    runs: &ProgressCache,
+    (run, query): (RunId, &ShowQuery),
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let include = query.include.as_deref().unwrap_or_default();
@@ -349,6 +340,11 @@ fn whole(
     };
     if let (None, Some(engine)) = (query.at, &queries.engine) {
         options.at_work = engine.at_work(run);
+    }
+    // The page asks so for the head of a long run, again and again while it executes.
+    let is_head = matches!(options.nodes, Nodes::None) && include.is_empty();
+    if is_head && query.at.is_none() {
+        return runs.write(queries, run, &options, out);
     }
     view::write(&*queries.store, &queries.plans, run, &options, out)?;
     Ok(())

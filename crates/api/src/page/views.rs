@@ -85,8 +85,10 @@ fn milliseconds(from: i64, to: i64) -> u64 {
     u64::try_from(to.saturating_sub(from)).unwrap_or(0)
 }
 
-/// Up to how many node instances a run is read a second time, to say what each waits for.
+/// Up to how many node instances and events a run is read a second time, to say what each node
+/// waits for.
 const EXPLAINED: usize = 5000;
+const EXPLAINED_EVENTS: u64 = 20_000;
 
 /// A run: how it stands, why, and its root causes.
 pub(super) fn run(
@@ -102,7 +104,7 @@ pub(super) fn run(
     let row = queries.row(run)?;
     let mut body = Text::default();
     heading(&row, &mut body);
-    let instances = runs.read(queries, run, |progress| {
+    let is_short = runs.read(queries, run, |progress| {
         let state = progress.run().expect("it was read");
         fact("Nodes", &summary(&NodeCounts::of(state)), &mut body);
         body.markup("</dl>");
@@ -121,9 +123,10 @@ pub(super) fn run(
             }
             body.markup("</ol>");
         }
-        Ok(state.instances().count())
+        let instances = state.instances().count();
+        Ok(instances <= EXPLAINED && progress.position() <= EXPLAINED_EVENTS)
     })?;
-    if instances <= EXPLAINED {
+    if is_short {
         reasons(queries, run, &mut body)?;
     }
     let title = format!("{} · {}", row.status, row.workflow);

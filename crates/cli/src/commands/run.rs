@@ -6,6 +6,7 @@ use serde_json::json;
 use windlass_core::plan::Plan;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Begin, Clock as _, StartRequest, Started, SystemClock};
+use windlass_service::filter;
 
 use crate::access::{self, Access};
 use crate::args::Run;
@@ -285,15 +286,7 @@ pub(super) fn trigger(argument: Option<&str>) -> Result<String, Failure> {
 
 /// Labels as KEY=VALUE.
 pub(super) fn labels(arguments: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
-    let label = |text: &String| match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-        _ => {
-            let message = format!("--label {text}: a label is KEY=VALUE");
-            Err(Failure::new(Exit::Usage, "USAGE", message))
-        }
-    };
-    let labels: BTreeMap<Box<str>, Box<str>> =
-        arguments.iter().map(label).collect::<Result<_, _>>()?;
+    let labels = filter::labels(arguments)?;
     let parts = labels.iter().map(|(key, value)| (&**key, &**value));
     if let Some(message) = label_problem(parts) {
         return Err(Failure::new(Exit::Usage, "LABEL_INVALID", message));

@@ -1,9 +1,8 @@
 //! `windlass runs`: a page of the list of runs, newest first.
 
-use std::collections::BTreeMap;
-
 use serde_json::json;
 use windlass_core::{RunId, RunStatus};
+use windlass_service::filter::labels;
 use windlass_service::run_item::{RunDetails, RunItem, RunState};
 use windlass_service::run_list::{self, RunSelection};
 use windlass_store::{Relatives, RunFilter, block_on};
@@ -214,18 +213,4 @@ fn selection(arguments: &Runs) -> Result<RunSelection, Failure> {
         filter,
         orphaned: arguments.orphaned,
     })
-}
-
-/// `key=value` pairs.
-pub(crate) fn labels(texts: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
-    texts
-        .iter()
-        .map(|text| match text.split_once('=') {
-            Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-            _ => {
-                let message = format!("'{text}' is not a label");
-                Err(Failure::new(Exit::Usage, "LABEL_INVALID", message).hint("write key=value"))
-            }
-        })
-        .collect()
 }

@@ -119,11 +119,22 @@ pub fn write(
         Some(at) => overview_at(store, plans, run, at)?,
         None => overview(store, plans, run)?,
     };
+    write_overview(store, plans, &overview, options, out)
+}
+
+/// Writes a run that was read, as [`write`] does.
+pub(super) fn write_overview(
+    store: &dyn Backend,
+    plans: &Plans,
+    overview: &Overview,
+    options: &Options,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
     let undoing = undoing(&overview.run);
     let view = View {
         store,
         plans,
-        overview: &overview,
+        overview,
         options,
         lines: expected(&overview.run, &options.nodes) > PRETTY_NODES as u64,
         undoing,

@@ -2,6 +2,8 @@
 //! as asked and further when the log has grown.
 
 use std::collections::VecDeque;
+use std::io::Write;
+use std::mem;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use windlass_core::event::Event;
 use windlass_core::run::{Change, Instance, Run};
 
 use super::annotations::Gathered;
+use super::json::{Error, Options, write_overview};
 use super::{Overview, Times};
 use crate::Backend;
 use crate::history::{Derive, Ended, PublicEvent};
@@ -101,6 +104,35 @@ impl Progress {
         let passed = position.checked_sub(self.position - kept)?;
         let passed = usize::try_from(passed).unwrap_or(usize::MAX);
         Some(self.recent.events.iter().skip(passed))
+    }
+
+    /// Writes the run as [`write`](super::write) does, as far as it was read.
+    ///
+    /// # Errors
+    /// As for [`write`](super::write).
+    pub fn write(
+        &mut self,
+        store: &dyn Backend,
+        plans: &Plans,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> Result<(), Error> {
+        let until = self.walk.until();
+        let Some(run) = self.walk.lend() else {
+            return Err(LoadError::NotFound(self.walk.id()).into());
+        };
+        let overview = Overview {
+            run,
+            times: mem::take(&mut self.gathered.times),
+            notes: mem::take(&mut self.gathered.notes),
+            last: Some(self.position),
+            until,
+        };
+        let written = write_overview(store, plans, &overview, options, out);
+        self.gathered.times = overview.times;
+        self.gathered.notes = overview.notes;
+        self.walk.take_back(overview.run);
+        written
     }
 
     pub(super) fn into_overview(self) -> Option<Overview> {
