@@ -300,3 +300,42 @@ fn commands_set_secrets_of_a_server_through_it() {
     told(&["remove", "API"], b"").expect(4);
     server.stop();
 }
+
+/// What an expression makes of a secret is redacted where it stands, and nothing else is: a
+/// compensation gets the other parameters as they were.
+#[test]
+fn a_compensation_gets_the_parameters_beside_those_made_of_secrets() {
+    const CONFIGURATION: &str = r#"{"url":"https://live.example/hidden","mode":"live"}"#;
+    let saga = r#"{ "id": "saga", "nodes": [
+        { "id": "charge", "actionType": "core.echo", "parameters": {
+            "url": "{{ JSON.parse(secrets.CFG).url }}",
+            "size": "{{ secrets.CFG.length }}",
+            "order": "{{ trigger.id }}" },
+          "compensate": { "actionType": "core.echo", "parameters": {
+            "refund": "{{ parameters.order }}", "size": "{{ parameters.size }}" } },
+          "edges": [{ "targetNode": "fail" }] },
+        { "id": "fail", "actionType": "core.fail" }] }"#;
+    let world = World::with_files(&[("saga.json", saga)]);
+    told(&world, &["secrets", "set", "CFG"], CONFIGURATION.as_bytes()).expect(0);
+    let run = [
+        "run",
+        "saga.json",
+        "--trigger",
+        r#"{"id":17}"#,
+        "--json",
+        "-q",
+    ];
+    let ended = world.run(&run).expect(1).json();
+    assert_eq!(ended["compensation"], "complete", "{ended}");
+    let redacted = json!("[redacted]");
+    let expected = json!({ "url": redacted, "size": redacted, "order": 17 });
+    assert_eq!(ended["nodes"]["charge"]["input"], expected, "{ended}");
+    // The action received all of it, and said so.
+    let output = &ended["nodes"]["charge"]["output"];
+    assert_eq!(
+        (&output["url"], &output["order"]),
+        (&redacted, &json!(17)),
+        "{ended}"
+    );
+    assert!(files_with(world.path(), "live.example/hidden").is_empty());
+}

@@ -1,5 +1,5 @@
-//! Rendering an attempt's parameters on the worker, where alone secrets exist. What
-//! is recorded is rendered a second time with the secrets replaced.
+//! Rendering an attempt's parameters on the worker, where alone secrets exist. What is recorded is
+//! rendered a second time, with a stand-in for each expression that reads a secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,13 +7,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use windlass_core::run::{Dispatch, Failure, Held, Interrupt, ValueSource};
 use windlass_core::value::{Payload, ValueRef, object_text};
-use windlass_expr::{Document, DocumentError, DocumentReader, Meter, check_syntax};
+use windlass_expr::{Document, DocumentError, DocumentReader, Hidden, Meter, check_syntax};
 use windlass_store::Wait as _;
 
 use crate::limits::limits;
 use crate::options::SecretSource;
 use crate::parsed;
 use crate::scrub::{REDACTED, scrub, scrub_text};
+use crate::secrecy::derived;
 use crate::values::ValueReader;
 
 /// An attempt's parameters.
@@ -123,7 +124,7 @@ fn try_render(
         at_once: matches!(effort, Effort::AtOnce),
         unfinished: &mut *unfinished,
     };
-    let mut inputs = Vec::with_capacity(dispatch.sources.len());
+    let mut inputs: Vec<Option<Document>> = Vec::with_capacity(dispatch.sources.len());
     for source in &dispatch.sources {
         if interrupt.is_some_and(Interrupt::is_interrupted) {
             return Err(unread(DocumentError::Interrupted));
@@ -136,44 +137,49 @@ fn try_render(
         Effort::AtOnce => (full.inline(), Meter::default()),
         Effort::Full(interrupt) => (full, Meter::interrupted_by(interrupt)),
     };
-    let mut rendered = |inputs: &[Option<Document>]| {
-        let slots: Vec<Option<&Document>> = inputs.iter().map(Option::as_ref).collect();
-        template
-            .render_metered(&slots, &limits, &mut meter)
-            .map_err(|error| {
-                *unfinished |= error.code == "EXPRESSION_LIMIT" && limits.steps < full.steps;
-                let place = error.pointer.filter(|pointer| !pointer.is_empty());
-                let place = place
-                    .map(|pointer| format!(" at {pointer}"))
-                    .unwrap_or_default();
-                Failure::permanent(error.code, format!("parameters{place}: {}", error.message))
-            })
+    let slots: Vec<Option<&Document>> = inputs.iter().map(Option::as_ref).collect();
+    let text = template.render_metered(&slots, &limits, &mut meter);
+    let text: Arc<str> = text
+        .map_err(|error| {
+            *unfinished |= error.code == "EXPRESSION_LIMIT" && limits.steps < full.steps;
+            failed(error, &used)
+        })?
+        .into();
+    if used.is_empty() {
+        return Ok(Rendered {
+            recorded: Some(Payload::new(Arc::clone(&text))),
+            text,
+            secrets: used,
+        });
+    }
+    let is_secret = |source: &ValueSource| matches!(source, ValueSource::Secret(_));
+    let secret: Vec<bool> = dispatch.sources.iter().map(is_secret).collect();
+    let hidden = Hidden {
+        slots: &secret,
+        stand_in: REDACTED,
     };
-    let text = rendered(&inputs).map_err(|failure| Failure {
-        message: scrub_text(&failure.message, &used).into(),
-        ..failure
-    })?;
-    let text: Arc<str> = text.into();
-    let recorded = if used.is_empty() {
-        Arc::clone(&text)
-    } else {
-        for (source, input) in dispatch.sources.iter().zip(&mut inputs) {
-            if matches!(source, ValueSource::Secret(_)) {
-                *input = Some(Document::from(Value::from(REDACTED)));
-            }
-        }
-        // An expression may compute with a secret, so its letters are removed as well; one
-        // that cannot be computed without it is not recorded at all.
-        match rendered(&inputs) {
-            Ok(text) => scrub(&text, &used).into(),
-            Err(_) => format!("\"{REDACTED}\"").into(),
-        }
-    };
+    let recorded = template.render_hiding(&slots, hidden, &limits, &mut meter);
+    let recorded = recorded.map_err(|error| failed(error, &used))?;
+    // Of a text that has a secret in it as it is, only the secret is redacted.
+    let mut made = derived(&text, &recorded, &template.source());
+    made.retain(|made| scrub_text(made, &used) == *made);
+    let mut secrets = used;
+    secrets.extend(made);
     Ok(Rendered {
+        // A value that is no secret may contain the letters of one.
+        recorded: Some(Payload::new(scrub(&recorded, &secrets))),
         text,
-        recorded: Some(Payload::new(recorded)),
-        secrets: used,
+        secrets,
     })
+}
+
+fn failed(error: windlass_expr::Error, secrets: &[String]) -> Failure {
+    let place = error.pointer.filter(|pointer| !pointer.is_empty());
+    let place = place
+        .map(|pointer| format!(" at {pointer}"))
+        .unwrap_or_default();
+    let message = format!("parameters{place}: {}", error.message);
+    Failure::permanent(error.code, scrub_text(&message, secrets))
 }
 
 /// Finds what the sources of an attempt's parameters stand for.

@@ -1,7 +1,8 @@
 //! Which of an attempt's parameters were rendered with secrets.
 //!
-//! They are rendered twice, with the secrets and with what stands for them in the record.
-//! Where the two differ, a secret has a part in it, whatever an expression made of it.
+//! They are rendered twice, with the secrets and with what stands in the record for each
+//! expression that reads one. Where the two differ, a secret has a part in it, whatever an
+//! expression made of it.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 use windlass_core::value::Payload;
 
 use crate::render::Rendered;
-use crate::scrub::scrub_text;
+use crate::scrub::{REDACTED, scrub_text};
 
 /// See the module; empty where no secret was used.
 #[derive(Clone, Default)]
@@ -64,6 +65,61 @@ impl Secrecy {
     }
 }
 
+/// Shorter texts that an expression made of a secret are not taken for secrets: the outputs of
+/// actions have them by chance.
+const LEAST_DERIVED: usize = 8;
+
+/// The texts that expressions made of secrets, except those that the template has itself, such as
+/// one of two names that a condition chooses.
+pub(crate) fn derived(given: &str, recorded: &str, template: &str) -> Vec<String> {
+    let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    let mut texts = Vec::new();
+    differences(&parse(given), &parse(recorded), &mut texts);
+    texts.retain(|text| text.len() >= LEAST_DERIVED && !template.contains(text.as_str()));
+    texts
+}
+
+fn differences(given: &Value, recorded: &Value, texts: &mut Vec<String>) {
+    match (given, recorded) {
+        (Value::Object(given), Value::Object(recorded)) => {
+            for (key, value) in given {
+                differences(value, recorded.get(key).unwrap_or(&Value::Null), texts);
+            }
+        }
+        (Value::Array(given), Value::Array(recorded)) => {
+            for (place, value) in given.iter().enumerate() {
+                differences(value, recorded.get(place).unwrap_or(&Value::Null), texts);
+            }
+        }
+        (given, recorded) if given == recorded => {}
+        (Value::String(text), Value::String(recorded)) => texts.push(between(text, recorded)),
+        (Value::String(text), _) => texts.push(text.clone()),
+        (Value::Object(members), _) => {
+            members
+                .values()
+                .for_each(|value| differences(value, &Value::Null, texts));
+        }
+        (Value::Array(items), _) => {
+            items
+                .iter()
+                .for_each(|value| differences(value, &Value::Null, texts));
+        }
+        _ => {}
+    }
+}
+
+/// What stands in a text where the record has the stand-in; all of it where there are several.
+fn between(text: &str, recorded: &str) -> String {
+    let mut around = recorded.split(REDACTED);
+    let inner = match (around.next(), around.next(), around.next()) {
+        (Some(before), Some(after), None) => text
+            .strip_prefix(before)
+            .and_then(|text| text.strip_suffix(after)),
+        _ => None,
+    };
+    inner.unwrap_or(text).to_owned()
+}
+
 impl Both {
     fn parse(&self) -> (Value, Value) {
         let parse = |text: &str| serde_json::from_str(text).unwrap_or_default();
@@ -97,6 +153,19 @@ mod tests {
         assert!(!secrecy.is_secret("/url") && !secrecy.is_secret("/body"));
         assert!(secrecy.is_secret("/headers"));
         assert!(secrecy.reveals("https://x/?k=hunter22") && !secrecy.reveals("https://x/"));
+    }
+
+    #[test]
+    fn what_an_expression_makes_of_a_secret_is_secret_and_its_own_words_are_not() {
+        let template = r#"{"a":"{{ secrets.S.toUpperCase() }}","b":"x {{ secrets.S.slice(2) }}!",
+            "c":"{{ secrets.S ? 'production' : 'staging' }}","d":"{{ JSON.parse(secrets.J) }}"}"#;
+        let given = r#"{"a":"HUNTER22","b":"x nter22-long!","c":"production",
+            "d":{"url":"https://live.example","n":[1,"short"]},"e":"plain and long"}"#;
+        let recorded = r#"{"a":"[redacted]","b":"x [redacted]!","c":"[redacted]",
+            "d":"[redacted]","e":"plain and long"}"#;
+        let mut texts = derived(given, recorded, template);
+        texts.sort();
+        assert_eq!(texts, ["HUNTER22", "https://live.example", "nter22-long"]);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) struct References {
     /// Where each first occurs.
     pub(crate) offsets: Vec<usize>,
     slots: HashMap<Reference, usize>,
+    /// The slots that were asked for since this was last taken.
+    read: Vec<usize>,
     /// The fields of plain values that are read by name, if only these are asked for.
     pub(crate) fields: Option<Vec<Field>>,
 }
@@ -59,13 +61,23 @@ impl References {
 
 impl References {
     fn slot(&mut self, reference: Reference, offset: usize) -> usize {
-        if let Some(slot) = self.slots.get(&reference) {
-            return *slot;
-        }
-        self.slots.insert(reference.clone(), self.list.len());
-        self.list.push(reference);
-        self.offsets.push(offset);
-        self.list.len() - 1
+        let slot = self.slots.get(&reference).copied();
+        let slot = slot.unwrap_or_else(|| {
+            self.slots.insert(reference.clone(), self.list.len());
+            self.list.push(reference);
+            self.offsets.push(offset);
+            self.list.len() - 1
+        });
+        self.read.push(slot);
+        slot
+    }
+
+    /// The slots that an expression reads, after it was checked.
+    pub(crate) fn take_read(&mut self) -> Box<[usize]> {
+        let mut read = std::mem::take(&mut self.read);
+        read.sort_unstable();
+        read.dedup();
+        read.into_boxed_slice()
     }
 }
 

@@ -54,7 +54,7 @@ pub use limits::ExpressionLimits;
 pub use meter::{Interrupt, Meter};
 pub use problem::{Error, Problem, TemplateProblem};
 pub use scope::{Field, Mention, Reference, Scope};
-pub use template::Template;
+pub use template::{Hidden, Template};
 pub use value::Value;
 
 /// The moment that an ISO 8601 text names, in milliseconds since 1970, as `date.*` reads it.

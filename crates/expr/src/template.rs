@@ -54,6 +54,25 @@ struct Hosted {
     source: Box<str>,
     root: Node,
     locals: usize,
+    /// The slots of the inputs that it reads.
+    reads: Box<[usize]>,
+}
+
+/// What a reader may not see.
+#[derive(Clone, Copy)]
+pub struct Hidden<'a> {
+    /// By slot, whether expressions that read it are hidden.
+    pub slots: &'a [bool],
+    /// What stands for the value of such an expression.
+    pub stand_in: &'a str,
+}
+
+impl Hidden<'_> {
+    /// What to write in place of an expression's value.
+    fn instead_of(&self, hosted: &Hosted) -> Option<&str> {
+        let hides = |&slot: &usize| self.slots.get(slot).is_some_and(|&hidden| hidden);
+        hosted.reads.iter().any(hides).then_some(self.stand_in)
+    }
 }
 
 impl Template {
@@ -173,16 +192,37 @@ impl Template {
         limits: &ExpressionLimits,
         meter: &mut Meter,
     ) -> Result<String, Error> {
+        let nothing = Hidden {
+            slots: &[],
+            stand_in: "",
+        };
+        self.render_hiding(inputs, nothing, limits, meter)
+    }
+
+    /// Renders as [`render_metered`](Self::render_metered) does, without the values of
+    /// expressions that read what is hidden: they are not evaluated.
+    pub fn render_hiding(
+        &self,
+        inputs: &[Option<&Document>],
+        hidden: Hidden<'_>,
+        limits: &ExpressionLimits,
+        meter: &mut Meter,
+    ) -> Result<String, Error> {
         if self.is_constant() {
             return Ok(self.inner.tail.to_string());
         }
         let mut budget = Budget::metered(limits, meter);
-        let result = self.fill(inputs, &mut budget);
+        let result = self.fill(inputs, hidden, &mut budget);
         budget.report(limits, meter);
         result
     }
 
-    fn fill(&self, inputs: &[Option<&Document>], budget: &mut Budget) -> Result<String, Error> {
+    fn fill(
+        &self,
+        inputs: &[Option<&Document>],
+        hidden: Hidden<'_>,
+        budget: &mut Budget,
+    ) -> Result<String, Error> {
         let mut out = String::new();
         for hole in &self.inner.holes {
             // The document's own text is no larger than the document; copying it takes time.
@@ -190,7 +230,8 @@ impl Template {
                 .read(hole.before.len())
                 .map_err(|error| *error.at(0))?;
             out.push_str(&hole.before);
-            hole.render(inputs, &mut out, budget).map_err(|mut error| {
+            let filled = hole.render((inputs, hidden), &mut out, budget);
+            filled.map_err(|mut error| {
                 error.pointer = Some(hole.pointer.to_string());
                 *error.at(0)
             })?;
@@ -203,12 +244,15 @@ impl Template {
 impl Hole {
     fn render(
         &self,
-        inputs: &[Option<&Document>],
+        (inputs, hidden): (&[Option<&Document>], Hidden<'_>),
         out: &mut String,
         budget: &mut Budget,
     ) -> Fallible<()> {
         // One expression alone keeps its type.
         if let [Part::Value(hosted)] = &self.parts[..] {
+            if let Some(stand_in) = hidden.instead_of(hosted) {
+                return json::write_string(stand_in, out, Account::Written, budget);
+            }
             let value = hosted.evaluate(inputs, &self.pointer, budget)?;
             return json::write_output(&value, out, Account::Written, budget)
                 .map_err(|error| error.at(hosted.root.start));
@@ -221,6 +265,11 @@ impl Hole {
                     text.push_str(plain);
                 }
                 Part::Value(hosted) => {
+                    if let Some(stand_in) = hidden.instead_of(hosted) {
+                        budget.build(stand_in.len())?;
+                        text.push_str(stand_in);
+                        continue;
+                    }
                     let value = hosted.evaluate(inputs, &self.pointer, budget)?;
                     append(&value, &mut text, budget)
                         .map_err(|error| error.at(hosted.root.start))?;
@@ -452,6 +501,7 @@ impl<'c> Compiler<'c> {
                         source,
                         root,
                         locals,
+                        reads: self.references.take_read(),
                     }));
                 }
                 Err(problems) => {
