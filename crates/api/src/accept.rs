@@ -12,11 +12,12 @@ pub(crate) enum ErrorFormat {
     Problem,
 }
 
-/// The format the client prefers; plain where it does not say.
+/// Problem details where the client names them and prefers nothing else: one that takes both says
+/// so to get them.
 pub(crate) fn error_format(headers: &HeaderMap) -> ErrorFormat {
     let problem = quality(headers, "application/problem+json");
     let plain = quality(headers, "application/json");
-    if problem > 0 && problem > plain {
+    if problem > 0 && problem >= plain {
         ErrorFormat::Problem
     } else {
         ErrorFormat::Plain
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn problem_details_only_where_they_are_preferred() {
+    fn problem_details_where_they_are_asked_for() {
         assert_eq!(error_format(&HeaderMap::new()), ErrorFormat::Plain);
         check("*/*", ErrorFormat::Plain);
         check("application/json", ErrorFormat::Plain);
@@ -82,6 +83,10 @@ mod tests {
         );
         check(
             "application/json;q=0.5, application/problem+json",
+            ErrorFormat::Problem,
+        );
+        check(
+            "application/json, application/problem+json",
             ErrorFormat::Problem,
         );
     }

@@ -315,6 +315,21 @@ const TRIP: &str = r#"{"id":"trip","output":"{{ context.data['book'] }}","nodes"
    "dependsOn":["book"]}]}"#;
 
 #[test]
+fn a_fork_refuses_other_parameters_for_a_node_whose_result_it_reuses() {
+    let two = r#"{"id":"two","nodes":[{"id":"a","actionType":"core.echo"},
+        {"id":"b","actionType":"core.echo","dependsOn":["a"]}]}"#;
+    let world = world("two.json", two);
+    world.run(&["run", "two.json", "-q"]).expect(0);
+    let fork = |node: &str| {
+        let set = format!("nodes.{node}.parameters.q=5");
+        world.run(&["fork", "@last", "--from", "b", "--set", &set])
+    };
+    let refused = fork("a").expect(2);
+    assert!(refused.stderr.contains("--from a"), "{}", refused.stderr);
+    fork("b").expect(0);
+}
+
+#[test]
 fn a_fork_begins_at_a_node_that_failed_in_an_iteration_that_has_ended() {
     let world = world(
         "collect.json",

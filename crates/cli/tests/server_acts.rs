@@ -248,6 +248,47 @@ fn a_graph_of_its_own_runs_and_is_replaced() {
 }
 
 #[test]
+fn a_graph_without_an_id_starts_one_run_for_a_request_id() {
+    let (_world, _server, client) = started();
+    let nodes = json!([{ "id": "n_00000001", "actionType": "core.echo" }]);
+    let body = json!({ "graph": { "nodes": nodes }, "requestId": "g-2" });
+    let first = client.post("/api/v1/executions", &body).expect(202);
+    let first = first.text("executionId");
+    // The moment when it was frozen is no part of what was asked for.
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let again = client.post("/api/v1/executions", &body).expect(202).json();
+    assert_eq!(
+        (&again["executionId"], &again["existing"]),
+        (&json!(first), &json!(true))
+    );
+    let shown = client.get(&format!("/api/v1/executions/{first}"));
+    assert_eq!(shown.expect(200).json()["labels"], json!({}));
+}
+
+#[test]
+fn a_refused_definition_is_told_by_its_error_and_not_by_a_warning() {
+    let (_world, _server, client) = started();
+    let definition = json!({ "id": "m", "nodes": [
+        { "id": "a", "actionType": "zz.unknown" },
+        { "id": "b", "actionType": "core.echo", "bogus": 1 } ] });
+    let refused = client.post("/api/v1/workflows", &definition);
+    let refused = refused.refused(422, "DEFINITION_INVALID");
+    let message = refused["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("bogus"), "{message}");
+}
+
+#[test]
+fn a_label_that_is_asked_for_with_two_values_is_refused() {
+    let (_world, _server, client) = started();
+    client
+        .get("/api/v1/executions?label=a=1&label=a=2")
+        .refused(400, "LABEL_INVALID");
+    client
+        .get("/api/v1/executions?label=a=1&label=b=2")
+        .expect(200);
+}
+
+#[test]
 fn many_runs_are_acted_on_by_a_job() {
     let (_world, _server, client) = started();
     let mut runs = Vec::new();

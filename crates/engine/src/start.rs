@@ -130,6 +130,8 @@ impl NewRun {
         gate: Option<ConcurrencyKey>,
     ) -> Result<PreparedStart, StartError> {
         let mut labels = self.plan.labels().clone();
+        // It is a label of the graph alone, which says when it was frozen.
+        labels.remove(FROZEN_AT);
         labels.extend(self.request.labels.clone());
         let first = FirstRecord {
             workflow: self.plan.workflow(),

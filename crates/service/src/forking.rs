@@ -90,6 +90,7 @@ pub fn prepare(
         ask.trigger = Some(overrides.apply_to_trigger(trigger.to_string())?);
     }
     let mut forked = fork(store, plans, values, &ask)?;
+    overrides.refuse_reused(&plan, &forked.reused)?;
     let mut known = plan.vars().clone();
     known.extend(forked.new_run.request.vars.clone());
     forked

@@ -99,7 +99,7 @@ fn find(run: &Run, name: &str) -> Result<Box<str>, Failure> {
             let named = several.iter().take(NAMED).map(|path| &**path);
             let named = named.collect::<Vec<_>>().join(", ");
             let message = format!("{} nodes are called '{name}'", several.len());
-            Err(Failure::new(FailureKind::NodeNotFound, message)
+            Err(Failure::new(FailureKind::NodeAmbiguous, message)
                 .hint(format!("give the path of one: {named}")))
         }
     }

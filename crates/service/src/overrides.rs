@@ -78,6 +78,22 @@ impl Overrides {
         !self.nodes.is_empty()
     }
 
+    /// Refuses changes of nodes whose results are reused: they would change nothing, silently.
+    ///
+    /// # Errors
+    /// The first such change.
+    pub fn refuse_reused(&self, plan: &Plan, reused: &[Box<str>]) -> Result<(), Failure> {
+        for (name, change) in &self.nodes {
+            let path = plan.named_path(name)?;
+            let node = path.split(['[', '/']).next().unwrap_or(&path);
+            if reused.iter().any(|it| **it == *node) {
+                let message = format!("--set {}: the result of '{node}' is reused", change.key);
+                return Err(usage(message).hint(format!("let it run again with --from {node}")));
+            }
+        }
+        Ok(())
+    }
+
     /// Changes the trigger's JSON text.
     pub fn apply_to_trigger(&self, text: String) -> Result<String, Failure> {
         if self.trigger.is_empty() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use windlass_core::Digest;
-use windlass_core::definition::Definition;
+use windlass_core::definition::{Definition, Problem, Severity};
 use windlass_core::plan::Plan;
 
 use crate::definition::{Surroundings, check_beside, to_json};
@@ -39,8 +39,9 @@ pub fn prepare_beside(
     surroundings: &Surroundings<'_>,
 ) -> Result<PreparedDefinition, Failure> {
     let parsed = check_beside("definition", text, surroundings).map_err(|problems| {
-        let first = problems.first().map(|problem| problem.message.clone());
-        let first = first.unwrap_or_default();
+        let is_error = |problem: &&Problem| problem.severity == Severity::Error;
+        let first = problems.iter().find(is_error);
+        let first = first.map_or_else(String::new, |problem| problem.message.clone());
         Failure::new(FailureKind::DefinitionInvalid, first)
             .details(problems.iter().map(to_json).collect())
     })?;

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
+use bytes::Bytes;
 use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use windlass_core::RunId;
 use windlass_core::event::Actor;
 use windlass_core::name::cut;
+use windlass_core::{Digest, RunId};
 use windlass_engine::names::TENANT_BYTES;
-use windlass_engine::{Clock as _, StartError, StartRequest, Started, SystemClock};
+use windlass_engine::{Clock as _, StartError, StartRequest, Started, SystemClock, canonical};
 use windlass_service::forking::{self, ForkAsked};
 use windlass_service::launch::{
     Launch, REQUEST_ID_BYTES, is_request_id, is_tenant, label_problem, launch,
@@ -225,7 +226,8 @@ async fn dynamic(
     };
     body.request_id = body.request_id.or(query.request_id);
     let request = request(body, &caller, key, &headers)?;
-    let definition = prepared_graph((&app, &caller), graph.into(), None, &draining).await?;
+    let graph = Bytes::from(graph);
+    let definition = prepared_graph((&app, &caller), graph.clone(), None, &draining).await?;
     let declared = definition.plan.vars();
     if let Some(name) = request.vars.keys().find(|&it| !declared.contains_key(it)) {
         return Err(Failure::from(StartError::UnknownVariable(name.clone())).into());
@@ -233,7 +235,7 @@ async fn dynamic(
     let target = definition.plan.workflow().to_owned();
     let tenant = request.tenant.clone();
     let request = StartRequest {
-        asked: Some(definition.digest),
+        asked: Some(as_sent(&graph, document.yaml)),
         ..request
     };
     let launched = Launch {
@@ -246,6 +248,16 @@ async fn dynamic(
     app.note_done(&caller, tenant, "executions.start", target, &detail)
         .await;
     accepted(&app, started).await
+}
+
+/// A digest of a graph that was checked, as it was sent: the definition made of it may have the
+/// time of this request.
+fn as_sent(graph: &[u8], yaml: bool) -> Digest {
+    let text = std::str::from_utf8(graph).ok().filter(|_| !yaml);
+    match text.and_then(|text| canonical(text).ok()) {
+        Some(text) => Digest::of(text.as_bytes()),
+        None => Digest::of(graph),
+    }
 }
 
 /// The graph and what else the body says: a graph alone, or one under `graph` beside the
