@@ -17,6 +17,7 @@ mod codec;
 mod connect;
 mod dead;
 mod error;
+mod follow;
 mod hook;
 mod inbox;
 mod json;

@@ -21,6 +21,11 @@ const FINAL: &str = "e.status in ('Succeeded', 'Failed', 'Cancelled')";
 const UNNEEDED: &str = "not exists (select from workflow_executions p where p.id = e.parent \
      and p.status not in ('Succeeded', 'Failed', 'Cancelled') and not p.dead)";
 
+/// The run may be forgotten.
+pub(crate) const FORGETTABLE: &str = "(e.status in ('Succeeded', 'Failed', 'Cancelled') or e.dead) \
+     and not exists (select from workflow_executions p where p.id = e.parent \
+     and p.status not in ('Succeeded', 'Failed', 'Cancelled') and not p.dead)";
+
 const ENDED_COUNT: &str = "select count(*) from workflow_executions e \
      where e.status in ('Succeeded', 'Failed', 'Cancelled')";
 const REMOVE: [&str; 9] = [
@@ -60,11 +65,15 @@ const BYTES: &str = "select greatest(0, coalesce(sum(pg_total_relation_size(c.oi
      and c.relkind in ('r', 'm')";
 const USES: &str = "select exists (select from blob_use where run = $1 and digest = $2)";
 
-async fn forget(mut session: Session, runs: &[Uuid], keep: bool) -> Result<u64, Fault> {
+async fn forget(
+    mut session: Session,
+    runs: &[Uuid],
+    (keep, condition): (bool, &str),
+) -> Result<u64, Fault> {
     let work = session.transaction().await?;
     let sql = format!(
         "select {RUN_COLUMNS} from workflow_executions e where e.id = any($1) \
-         and ({FINAL} or e.dead) and {UNNEEDED} order by e.id for update of e"
+         and {condition} order by e.id for update of e"
     );
     let rows = work.rows(&sql, &[&runs]).await?;
     let rows: Vec<RunRow> = rows.iter().map(run_row).collect::<Result<_, _>>()?;
@@ -97,12 +106,22 @@ async fn forget(mut session: Session, runs: &[Uuid], keep: bool) -> Result<u64, 
     Ok(rows.len() as u64)
 }
 
-/// The same, again if a value was referred to meanwhile.
+/// Forgets runs that may be forgotten.
 async fn forget_some(inner: &Inner, runs: &[Uuid], keep: bool) -> Result<u64, Error> {
+    forget_where(inner, runs, (keep, FORGETTABLE)).await
+}
+
+/// Forgets runs, whether or not another needs them.
+pub(crate) async fn remove(inner: &Inner, runs: &[Uuid], keep: bool) -> Result<u64, Error> {
+    forget_where(inner, runs, (keep, "true")).await
+}
+
+/// The same, again if a value was referred to meanwhile.
+async fn forget_where(inner: &Inner, runs: &[Uuid], how: (bool, &str)) -> Result<u64, Error> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match forget(inner.session().await?, runs, keep).await {
+        match forget(inner.session().await?, runs, how).await {
             Err(fault) if fault.is_race() && tries < 8 => {}
             answer => return answer.map_err(Fault::into_error),
         }

@@ -28,6 +28,8 @@ pub mod harness;
 pub mod histories;
 #[cfg(feature = "engine")]
 pub mod in_memory;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "process")]

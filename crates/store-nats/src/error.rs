@@ -1,0 +1,163 @@
+//! How errors of NATS collapse to the contract's few kinds, and which of them leave it open
+//! whether a message was stored.
+
+use std::fmt;
+
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use windlass_core::RunId;
+use windlass_store::{Damage, Error};
+
+/// The server answers with this if another publish on the same subject is in process. It is no
+/// conflict: the same publish may succeed at once.
+const IN_PROCESS: u64 = 10164;
+
+/// What is known after a publish without an acknowledgement.
+#[derive(Debug)]
+pub(crate) enum PublishFault {
+    /// The subject's last message is another than expected: nothing was stored.
+    Conflict,
+    /// Whether it was stored is unknown.
+    Unknown(Error),
+    /// Nothing was stored.
+    Failed(Error),
+}
+
+impl PublishFault {
+    /// The error for callers that only need to know that it did not succeed.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Conflict => Error::Unavailable("another process was faster; try again".into()),
+            Self::Unknown(error) | Self::Failed(error) => error,
+        }
+    }
+}
+
+/// Sorts the error of a publish.
+pub(crate) fn publish_fault(error: &PublishError) -> PublishFault {
+    match error.kind() {
+        PublishErrorKind::WrongLastSequence => PublishFault::Conflict,
+        PublishErrorKind::MaxPayloadExceeded => PublishFault::Failed(Error::Unavailable(
+            "the message is larger than the server allows; raise `max_payload` of nats-server"
+                .into(),
+        )),
+        PublishErrorKind::StreamNotFound => PublishFault::Failed(Error::Unavailable(
+            "no stream takes the message: it was deleted, or JetStream is off on the server; \
+             `windlass doctor` says which"
+                .into(),
+        )),
+        PublishErrorKind::MaxAckPending => {
+            PublishFault::Failed(Error::Unavailable("too many publishes wait".into()))
+        }
+        PublishErrorKind::Other => other(error),
+        PublishErrorKind::TimedOut
+        | PublishErrorKind::BrokenPipe
+        | PublishErrorKind::WrongLastMessageId => PublishFault::Unknown(Error::Unavailable(
+            format!("NATS has not acknowledged the message: {error}"),
+        )),
+    }
+}
+
+/// The server's own error is the source.
+fn other(error: &PublishError) -> PublishFault {
+    let source = std::error::Error::source(error);
+    let told = source.and_then(|it| it.downcast_ref::<async_nats::jetstream::Error>());
+    let Some(told) = told else {
+        return PublishFault::Unknown(Error::Unavailable(format!(
+            "NATS answered a publish with something else: {error}"
+        )));
+    };
+    if told.error_code().0 == IN_PROCESS {
+        return PublishFault::Unknown(Error::Unavailable(
+            "another publish for the same run is in process".into(),
+        ));
+    }
+    PublishFault::Failed(refused(told))
+}
+
+/// What the server refused.
+pub(crate) fn refused(error: &async_nats::jetstream::Error) -> Error {
+    let code = error.error_code();
+    let text = error.to_string();
+    let full = code == ErrorCode::STREAM_STORE_FAILED && text.contains("maximum");
+    if full
+        || code == ErrorCode::STORAGE_RESOURCES_EXCEEDED
+        || code == ErrorCode::MEMORY_RESOURCES_EXCEEDED
+        || code == ErrorCode::INSUFFICIENT_RESOURCES
+    {
+        return Error::Full(format!("a limit of JetStream is reached: {text}"));
+    }
+    Error::Unavailable(format!("JetStream refused: {text} (code {})", code.0))
+}
+
+/// An error of a request that changed nothing, or may be repeated.
+pub(crate) fn unavailable(what: &str, error: &dyn fmt::Display) -> Error {
+    Error::Unavailable(format!("NATS: {what}: {error}"))
+}
+
+/// Damage in a run's log.
+pub(crate) fn damaged(place: &str, run: RunId, sequence: u64, reason: &str) -> Error {
+    Error::Damaged(Box::new(Damage {
+        place: format!("stream {place}"),
+        run: Some(run),
+        sequence: Some(sequence),
+        offset: None,
+        reason: reason.into(),
+    }))
+}
+
+/// A stored message that cannot be read.
+pub(crate) fn unreadable(subject: &str, reason: &dyn fmt::Display) -> Error {
+    Error::Damaged(Box::new(Damage {
+        place: format!("subject {subject}"),
+        run: None,
+        sequence: None,
+        offset: None,
+        reason: reason.to_string(),
+    }))
+}
+
+/// Why a store could not be opened.
+#[derive(Clone, Debug)]
+pub enum OpenError {
+    /// The server or the database cannot be reached now. Waiting may help.
+    Away(Error),
+    /// What is there is not one to work with. Waiting does not help.
+    Refused(Error),
+}
+
+impl OpenError {
+    pub(crate) fn refused(text: impl Into<String>) -> Self {
+        Self::Refused(Error::Unavailable(text.into()))
+    }
+
+    pub(crate) fn away(text: impl Into<String>) -> Self {
+        Self::Away(Error::Unavailable(text.into()))
+    }
+
+    /// The error in the contract's terms.
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Away(error) | Self::Refused(error) => error,
+        }
+    }
+}
+
+impl From<windlass_store_postgres::OpenError> for OpenError {
+    fn from(error: windlass_store_postgres::OpenError) -> Self {
+        match error {
+            windlass_store_postgres::OpenError::Away(error) => Self::Away(error),
+            windlass_store_postgres::OpenError::Refused(error) => Self::Refused(error),
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Away(error) | Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

@@ -1,0 +1,282 @@
+//! Applies what was published to the database, in order: the same append again, fenced by the
+//! head that the database has. Applying twice is harmless, so the process that published does it
+//! at once, and any process does it again after a crash (`catch_up.rs`).
+//!
+//! A log that does not fit what the database has is quarantined, never merged.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, watch};
+use windlass_core::{Millis, RunId};
+use windlass_store::{
+    Append, AppendError, DeadLetter, DeadLetters as _, Error, Head, Log as _, Pending, Queries as _,
+};
+
+use crate::codec::{ConsumedOffer, Kind, LogMessage};
+use crate::error::damaged;
+use crate::store::{Inner, closed};
+
+/// Changes that are applied together.
+const MOST_CHANGES: usize = 256;
+
+/// How long the projector waits before it tries again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// How often a change is tried that the database refuses while it takes others.
+const MOST_TRIES: u32 = 5;
+
+/// How long a caller waits for rows to follow the log.
+const BARRIER: Duration = Duration::from_secs(10);
+
+/// What follows from a message.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) run: RunId,
+    /// The message's place in its stream.
+    pub(crate) sequence: u64,
+    pub(crate) kind: ChangeKind,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum ChangeKind {
+    /// A record: the append as the database takes it, and the head that follows.
+    Record(Box<Append>, Head, Vec<ConsumedOffer>),
+    /// The run is forgotten.
+    Forgotten(Box<LogMessage>),
+    /// Nothing; only the place in the stream counts.
+    Nothing,
+}
+
+impl Change {
+    /// What follows from a message; `None` if it cannot be read.
+    pub(crate) fn of(message: LogMessage) -> Option<Self> {
+        let (run, sequence) = (message.run, message.sequence);
+        let kind = match message.kind {
+            Kind::Record => {
+                let append = message.append()?;
+                ChangeKind::Record(Box::new(append), message.head, message.meta.consumed)
+            }
+            Kind::Forgotten => ChangeKind::Forgotten(Box::new(message)),
+            Kind::Fence | Kind::Void => ChangeKind::Nothing,
+        };
+        Some(Self {
+            run,
+            sequence,
+            kind,
+        })
+    }
+}
+
+/// The projector as the store sees it.
+pub(crate) struct Projector {
+    queue: mpsc::UnboundedSender<Change>,
+    enqueued: AtomicU64,
+    done: watch::Sender<u64>,
+}
+
+impl Projector {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Change>) {
+        let (queue, changes) = mpsc::unbounded_channel();
+        let projector = Self {
+            queue,
+            enqueued: AtomicU64::new(0),
+            done: watch::Sender::new(0),
+        };
+        (projector, changes)
+    }
+
+    /// Lets a change be applied soon.
+    pub(crate) fn enqueue(&self, change: Change) {
+        self.enqueued.fetch_add(1, Ordering::SeqCst);
+        // A store that is closed applies nothing more; the next one does.
+        let _ = self.queue.send(change);
+    }
+
+    /// How many changes of this process wait.
+    pub(crate) fn lag(&self) -> u64 {
+        let done = *self.done.borrow();
+        self.enqueued.load(Ordering::SeqCst).saturating_sub(done)
+    }
+}
+
+/// Applies changes until the store is gone.
+pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver<Change>) {
+    let mut batch = Vec::new();
+    loop {
+        if changes.recv_many(&mut batch, MOST_CHANGES).await == 0 {
+            return;
+        }
+        let mut tries = 0;
+        loop {
+            let Some(inner) = inner.upgrade() else { return };
+            tries += 1;
+            match inner.apply(&batch, tries >= MOST_TRIES).await {
+                Ok(()) => {
+                    let count = batch.len() as u64;
+                    inner.projector.done.send_modify(|done| *done += count);
+                    inner.keep_watermarks(false).await;
+                    break;
+                }
+                Err(_) => {
+                    drop(inner);
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+        batch.clear();
+    }
+}
+
+impl Inner {
+    /// Waits until the database has everything that this process has published by now.
+    pub(crate) async fn barrier(&self) -> Result<(), Error> {
+        let target = self.projector.enqueued.load(Ordering::SeqCst);
+        let mut done = self.projector.done.subscribe();
+        if *done.borrow_and_update() >= target {
+            return Ok(());
+        }
+        let reached = done.wait_for(|done| *done >= target);
+        match tokio::time::timeout(BARRIER, reached).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => Err(closed()),
+            Err(_) => Err(Error::Unavailable(
+                "the database does not follow the log; is it reachable?".into(),
+            )),
+        }
+    }
+
+    /// Applies one change whose predecessors are applied.
+    pub(crate) async fn apply_one(&self, change: Change) -> Result<(), Error> {
+        self.apply(std::slice::from_ref(&change), false).await
+    }
+
+    /// Applies changes. `give_up` quarantines what the database refuses although it answers.
+    pub(crate) async fn apply(&self, changes: &[Change], give_up: bool) -> Result<(), Error> {
+        let mut records = Vec::new();
+        for change in changes {
+            if let ChangeKind::Record(append, head, consumed) = &change.kind {
+                // Before the database has the record, so that a record that it has leaves no
+                // offer behind.
+                self.remove_consumed(change.run, consumed).await?;
+                records.push((append, *head));
+            }
+        }
+        let batch = records.iter().map(|it| (**it.0).clone()).collect();
+        let answers = self.postgres.append(batch).await;
+        for ((append, head), answer) in records.into_iter().zip(answers) {
+            let fits = match answer {
+                Ok(_) => continue,
+                Err(error) => self.resolve(append, head, error).await,
+            };
+            match fits {
+                Ok(()) => {}
+                Err(error @ Error::Damaged(_)) => self.quarantine(append.run, &error).await?,
+                Err(error) if give_up && self.postgres_answers().await => {
+                    self.quarantine(append.run, &error).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for change in changes {
+            if let ChangeKind::Forgotten(message) = &change.kind {
+                self.finish_forgetting(message).await?;
+            }
+        }
+        for change in changes {
+            let stream = self.stream_number(change.run);
+            self.watermarks.note(stream, change.sequence);
+        }
+        Ok(())
+    }
+
+    /// Finds out what an append means that the database did not take.
+    async fn resolve(&self, append: &Append, head: Head, error: AppendError) -> Result<(), Error> {
+        let place = &self.log_stream(append.run).name;
+        let different = |at| damaged(place, append.run, at, "the log went on differently");
+        let found = match error {
+            AppendError::Conflict(found) => found,
+            AppendError::Held { .. } => return self.apply_without_claims(append, head).await,
+            AppendError::Unknown { error, .. } | AppendError::Failed(error) => return Err(error),
+        };
+        if found == head {
+            return Ok(());
+        }
+        if found.sequence >= head.sequence {
+            let page = self.postgres.read(append.run, head.sequence, 1).await?;
+            let same = page.first().is_some_and(|record| record.head() == head);
+            return match same {
+                true => Ok(()),
+                false => Err(different(head.sequence)),
+            };
+        }
+        if found.sequence == append.head.sequence {
+            return Err(different(found.sequence));
+        }
+        // Another process published what is missing, and has not applied it.
+        self.fill_boxed(append.run, found, head).await
+    }
+
+    /// Filling applies messages, and applying may have to fill: the type ends here.
+    fn fill_boxed(&self, run: RunId, found: Head, head: Head) -> Pending<'_, Result<(), Error>> {
+        Box::pin(self.fill(run, found, head))
+    }
+
+    fn resolve_boxed<'a>(
+        &'a self,
+        append: &'a Append,
+        head: Head,
+        error: AppendError,
+    ) -> Pending<'a, Result<(), Error>> {
+        Box::pin(self.resolve(append, head, error))
+    }
+
+    /// The bucket of claims decides; a claim that the database alone remembers does not keep a
+    /// record out.
+    async fn apply_without_claims(&self, append: &Append, head: Head) -> Result<(), Error> {
+        let plain = Append {
+            claims: Vec::new(),
+            ..append.clone()
+        };
+        let answer = self.postgres.append(vec![plain.clone()]).await.pop();
+        match answer {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(AppendError::Held { .. })) | None => Err(closed()),
+            Some(Err(error)) => self.resolve_boxed(&plain, head, error).await,
+        }
+    }
+
+    async fn postgres_answers(&self) -> bool {
+        self.postgres.heads(Vec::new()).await.is_ok()
+    }
+
+    /// No process may acquire the run from now on; the reason says why.
+    async fn quarantine(&self, run: RunId, error: &Error) -> Result<(), Error> {
+        if self.postgres.dead_letter(run).await?.is_some() {
+            return Ok(());
+        }
+        let row = self.postgres.run(run).await?;
+        let at = UNIX_EPOCH.elapsed().map_or(0, |it| it.as_millis());
+        let letter = DeadLetter {
+            run,
+            tenant: row.as_ref().and_then(|row| row.tenant.clone()),
+            workflow: row.map_or_else(|| "unknown".into(), |row| row.workflow),
+            reason: format!("quarantined: {error}").into(),
+            payload: b"{}".to_vec(),
+            deliveries: 0,
+            at: Millis(i64::try_from(at).unwrap_or(i64::MAX)),
+            damage: None,
+        };
+        self.postgres.add_dead_letter(letter).await
+    }
+
+    /// For callers outside: wait for rows, if a start is to be acknowledged only then.
+    pub(crate) async fn acknowledge(self: &Arc<Self>) -> Result<(), Error> {
+        match self.settings.ack_projected {
+            true => self.barrier().await,
+            false => Ok(()),
+        }
+    }
+}

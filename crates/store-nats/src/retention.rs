@@ -1,0 +1,178 @@
+//! Forgetting runs. A message on the run's subject says that it is forgotten: behind it no record
+//! fits, and it is the commit point. What is left is removed afterwards, by this process or by any
+//! that meets the message: rows first, then the offers, at last the messages.
+
+use std::sync::Arc;
+
+use windlass_core::{Digest, Millis, RunId};
+use windlass_store::{Error, Pending, Queries as _, REQUEST_CLAIM, Retention, RunRow, request_key};
+
+use crate::codec::{Kind, LogMessage, LogMeta};
+use crate::error::{PublishFault, unavailable};
+use crate::head::End;
+use crate::projector::{Change, ChangeKind};
+use crate::store::{Inner, NatsStore};
+
+/// Runs that are looked at together.
+const AT_ONCE: usize = 100;
+
+/// Values that are looked at together.
+const VALUES: usize = 1000;
+
+impl Inner {
+    /// Forgets a run that may be forgotten; `false` if it went on meanwhile.
+    async fn forget_run(&self, run: RunId, keep: bool) -> Result<bool, Error> {
+        let (head, after) = match self.end(run).await? {
+            End::At(head, sequence) => (head, sequence),
+            End::Nothing | End::Void => {
+                // The stream lost it: only rows are left.
+                self.postgres.remove_runs(vec![run], keep).await?;
+                return Ok(true);
+            }
+            End::Forgotten(message) => {
+                self.finish_forgetting(&message).await?;
+                return Ok(true);
+            }
+        };
+        let mut meta = LogMeta::mark(Kind::Forgotten, &head);
+        meta.keep = keep;
+        let sequence = match self.publish_mark(run, after, &meta).await {
+            Ok(sequence) => sequence,
+            Err(PublishFault::Conflict) => return Ok(false),
+            Err(fault) => return Err(fault.into_error()),
+        };
+        let message = LogMessage {
+            run,
+            sequence,
+            kind: Kind::Forgotten,
+            head,
+            meta,
+            payload: bytes::Bytes::new(),
+        };
+        self.finish_forgetting(&message).await?;
+        self.projector.enqueue(Change {
+            run,
+            sequence,
+            kind: ChangeKind::Nothing,
+        });
+        Ok(true)
+    }
+
+    /// Removes what is left of a run that is forgotten.
+    pub(crate) async fn finish_forgetting(&self, message: &LogMessage) -> Result<(), Error> {
+        let (run, keep) = (message.run, message.meta.keep);
+        self.forget_head(run);
+        let heads = self.postgres.heads(vec![run]).await?;
+        let is_it = |head: &windlass_store::Head| head.sequence <= message.head.sequence;
+        if heads.get(&run).is_some_and(is_it) {
+            let row = self.postgres.run(run).await?;
+            self.postgres.remove_runs(vec![run], keep).await?;
+            if let Some(row) = row.filter(|_| !keep) {
+                let key = request_key(row.tenant.as_deref(), &row.workflow, &row.request_id);
+                self.remove_claim(run, REQUEST_CLAIM, &key).await?;
+            }
+        }
+        self.remove_offers(run).await?;
+        let purging = self.log_stream(run).stream.purge();
+        let purging = purging.filter(self.log_subject(run));
+        let purged = purging.sequence(message.sequence + 1).await;
+        purged.map_err(|error| unavailable("messages cannot be removed", &error))?;
+        Ok(())
+    }
+
+    async fn forget_some(&self, runs: &[RunId], keep: bool) -> Result<u64, Error> {
+        for run in runs {
+            match self.settle(*run).await {
+                // What is damaged can be forgotten too.
+                Ok(_) | Err(Error::Damaged(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let rows = self.postgres.forgettable(runs.to_vec()).await?;
+        let mut forgotten = 0;
+        let mut values = Vec::new();
+        for RunRow { run, .. } in rows {
+            let own = self.postgres.values_of(vec![run]).await?;
+            if self.forget_run(run, keep).await? {
+                forgotten += 1;
+                values.extend(own);
+            }
+        }
+        self.sweep_values(values).await?;
+        Ok(forgotten)
+    }
+
+    /// Removes those of these values that no log refers to any more.
+    async fn sweep_values(&self, mut values: Vec<Digest>) -> Result<(), Error> {
+        values.sort_unstable();
+        values.dedup();
+        let mut rows = Vec::new();
+        for digest in values {
+            if let Some(row) = self.index.row(&self.index_subject(&digest)).await? {
+                rows.push((digest, row));
+            }
+        }
+        self.sweep(rows).await?;
+        Ok(())
+    }
+
+    /// The bytes of values that logs refer to.
+    async fn used_bytes(&self) -> Result<u64, Error> {
+        let mut bytes = 0;
+        let rows = self.indexed().await?;
+        for some in rows.chunks(VALUES) {
+            let asked = some.iter().map(|it| it.0).collect();
+            let used = self.postgres.used_values(asked).await?;
+            for (_, row) in some.iter().filter(|(digest, _)| used.contains(digest)) {
+                bytes += row.meta::<crate::blob::IndexMeta>()?.size;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Retention for NatsStore {
+    fn ended(&self, before: Millis, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        self.after_own(move |postgres| async move { postgres.ended(before, limit).await })
+    }
+
+    fn ended_count(&self) -> Pending<'_, Result<u64, Error>> {
+        self.after_own(move |postgres| async move { postgres.ended_count().await })
+    }
+
+    fn forget(&self, runs: Vec<RunId>, keep_request_ids: bool) -> Pending<'_, Result<u64, Error>> {
+        let inner = Arc::clone(&self.inner);
+        self.answer(async move {
+            let mut forgotten = 0;
+            for some in runs.chunks(AT_ONCE) {
+                forgotten += inner.forget_some(some, keep_request_ids).await?;
+            }
+            inner.barrier().await?;
+            Ok(forgotten)
+        })
+    }
+
+    fn bytes(&self) -> Pending<'_, Result<u64, Error>> {
+        let inner = Arc::clone(&self.inner);
+        self.answer(async move {
+            inner.barrier().await?;
+            Ok(inner.postgres.bytes().await? + inner.used_bytes().await?)
+        })
+    }
+
+    fn vacuum(&self) -> Pending<'_, Result<(), Error>> {
+        let inner = Arc::clone(&self.inner);
+        self.answer(async move {
+            let rows = inner.indexed().await?;
+            for some in rows.chunks(VALUES) {
+                inner.sweep(some.to_vec()).await?;
+            }
+            inner.postgres.vacuum().await
+        })
+    }
+
+    fn uses(&self, run: RunId, digest: &Digest) -> Pending<'_, Result<bool, Error>> {
+        let digest = *digest;
+        self.after_own(move |postgres| async move { postgres.uses(run, &digest).await })
+    }
+}

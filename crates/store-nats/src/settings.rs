@@ -1,0 +1,229 @@
+//! Where the servers are and how to connect to them; what a new installation gets.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use crate::OpenError;
+
+/// How the program shows the server who it is.
+#[derive(Clone, Default)]
+pub enum Login {
+    /// By what the URL says, or not at all.
+    #[default]
+    InUrl,
+    /// By a credentials file (`.creds`).
+    Credentials(PathBuf),
+    /// By an NKey, whose seed is in this file.
+    NkeyFile(PathBuf),
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::InUrl => f.write_str("InUrl"),
+            Self::Credentials(path) => write!(f, "Credentials({})", path.display()),
+            Self::NkeyFile(path) => write!(f, "NkeyFile({})", path.display()),
+        }
+    }
+}
+
+/// The settings of a store.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub(crate) servers: Vec<async_nats::ServerAddr>,
+    pub(crate) prefix: String,
+    pub(crate) login: Login,
+    pub(crate) root_certificates: Option<PathBuf>,
+    pub(crate) require_tls: bool,
+    pub(crate) replicas: usize,
+    pub(crate) partitions: u32,
+    pub(crate) streams: Option<u32>,
+    pub(crate) answer_time: Duration,
+    pub(crate) blob_grace: Duration,
+    pub(crate) ack_projected: bool,
+    pub(crate) rebuilding: bool,
+    pub(crate) clock: Option<Arc<AtomicU64>>,
+    pub(crate) postgres: windlass_store_postgres::Settings,
+}
+
+impl Settings {
+    /// The settings for the servers of these URLs, separated by commas, and a database.
+    ///
+    /// # Errors
+    /// A URL cannot be read.
+    pub fn parse(
+        urls: &str,
+        postgres: windlass_store_postgres::Settings,
+    ) -> Result<Self, OpenError> {
+        let mut servers = Vec::new();
+        for url in urls.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+            let server = url.parse().map_err(|error| {
+                OpenError::refused(format!(
+                    "a NATS URL cannot be read ({error}); write nats://host:4222, or several \
+                     separated by commas"
+                ))
+            })?;
+            servers.push(server);
+        }
+        if servers.is_empty() {
+            return Err(OpenError::refused(
+                "no NATS server is named; write nats://host:4222",
+            ));
+        }
+        Ok(Self {
+            servers,
+            prefix: "wl".into(),
+            login: Login::InUrl,
+            root_certificates: None,
+            require_tls: false,
+            replicas: 1,
+            partitions: 16,
+            streams: None,
+            answer_time: Duration::from_secs(5),
+            blob_grace: windlass_store::HOLD,
+            ack_projected: false,
+            rebuilding: false,
+            clock: None,
+            postgres,
+        })
+    }
+
+    /// What the names of all streams, buckets and subjects begin with: letters, digits, `-` and
+    /// `_`.
+    ///
+    /// # Errors
+    /// It holds something else.
+    pub fn prefix(mut self, prefix: &str) -> Result<Self, OpenError> {
+        let fits = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+        if prefix.is_empty() || prefix.len() > 32 || !prefix.chars().all(fits) {
+            return Err(OpenError::refused(format!(
+                "the prefix '{prefix}' is not one: use up to 32 letters, digits, '-' and '_'"
+            )));
+        }
+        self.prefix = prefix.into();
+        Ok(self)
+    }
+
+    /// How the program shows the server who it is.
+    #[must_use]
+    pub fn login(mut self, login: Login) -> Self {
+        self.login = login;
+        self
+    }
+
+    /// The file with the certificates of trusted authorities, in PEM; without it, those of the
+    /// system. It also makes TLS a must.
+    #[must_use]
+    pub fn root_certificates(mut self, file: &Path) -> Self {
+        self.root_certificates = Some(file.into());
+        self.require_tls = true;
+        self
+    }
+
+    /// Whether a connection without TLS is refused.
+    #[must_use]
+    pub fn require_tls(mut self, required: bool) -> Self {
+        self.require_tls = required;
+        self
+    }
+
+    /// How many servers of a cluster keep each message: 1, 3 or 5.
+    #[must_use]
+    pub fn replicas(mut self, count: usize) -> Self {
+        self.replicas = count.clamp(1, 5);
+        self
+    }
+
+    /// How many partitions a new installation gets; one that exists keeps its number.
+    #[must_use]
+    pub fn partitions(mut self, count: u32) -> Self {
+        self.partitions = count.clamp(1, 256);
+        self
+    }
+
+    /// How long a publish waits for its acknowledgement before its outcome counts as unknown.
+    #[must_use]
+    pub fn answer_time(mut self, time: Duration) -> Self {
+        self.answer_time = time;
+        self
+    }
+
+    /// How long a value stays that no log refers to.
+    #[must_use]
+    pub fn blob_grace(mut self, time: Duration) -> Self {
+        self.blob_grace = time;
+        self
+    }
+
+    /// Whether a start is acknowledged only when the database has it too.
+    #[must_use]
+    pub fn ack_projected(mut self, waits: bool) -> Self {
+        self.ack_projected = waits;
+        self
+    }
+
+    /// Whether streams that were lost or cut are opened, to restore them.
+    #[must_use]
+    pub fn rebuilding(mut self, rebuilding: bool) -> Self {
+        self.rebuilding = rebuilding;
+        self
+    }
+
+    /// A clock for leases that a test moves, in milliseconds.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn test_clock(mut self, clock: Arc<AtomicU64>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// The settings of the database.
+    pub fn postgres(&self) -> &windlass_store_postgres::Settings {
+        &self.postgres
+    }
+
+    /// The servers' addresses, for messages; never a password.
+    pub fn address(&self) -> String {
+        let hosts = self
+            .servers
+            .iter()
+            .map(|it| format!("{}:{}", it.host(), it.port()));
+        hosts.collect::<Vec<_>>().join(",")
+    }
+
+    /// With one replica the syncs of streams run side by side, so each partition has its own;
+    /// with several, Raft groups writes, and few streams are faster.
+    pub(crate) fn stream_count(&self) -> u32 {
+        let most = if self.replicas == 1 { 16 } else { 4 };
+        self.streams.unwrap_or(most).min(self.partitions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn database() -> windlass_store_postgres::Settings {
+        windlass_store_postgres::Settings::parse("postgres://ann@host/db").unwrap()
+    }
+
+    #[test]
+    fn several_servers_are_named_and_passwords_are_not_told() {
+        let settings = Settings::parse("nats://ann:secret@one:4222, two:5222", database()).unwrap();
+        assert_eq!(settings.address(), "one:4222,two:5222");
+        assert_eq!(settings.stream_count(), 16);
+        assert_eq!(settings.replicas(3).stream_count(), 4);
+        assert!(Settings::parse(" , ", database()).is_err());
+    }
+
+    #[test]
+    fn a_prefix_is_one_part_of_a_subject() {
+        let settings = Settings::parse("nats://one", database()).unwrap();
+        assert!(settings.clone().prefix("team-a").is_ok());
+        for wrong in ["", "a.b", "a b", "a>"] {
+            assert!(settings.clone().prefix(wrong).is_err(), "{wrong}");
+        }
+    }
+}

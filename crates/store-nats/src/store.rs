@@ -1,0 +1,337 @@
+//! The store as callers hold it: its connection, the threads that serve it, and what its parts
+//! share. The traits are implemented in the other files.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_nats::Client;
+use async_nats::jetstream::context::{Context, ContextBuilder};
+use async_nats::jetstream::object_store::ObjectStore;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+use windlass_core::RunId;
+use windlass_store::{Error, Head, Pending};
+use windlass_store_postgres::PostgresStore;
+
+use crate::OpenError;
+use crate::blob::Touched;
+use crate::catch_up::Watermarks;
+use crate::layout::{self, Layout, LogStream};
+use crate::lease_state::Observations;
+use crate::names::Names;
+use crate::projector::{self, Projector};
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::work::Queue;
+
+/// How long a caller waits for an answer, whatever the servers do.
+pub(crate) const ANSWER: Duration = Duration::from_secs(20);
+
+/// Runs whose last message is remembered; the others are asked for.
+const MOST_HEADS: usize = 200_000;
+
+/// A store in JetStream and PostgreSQL. Cloning gives another handle to the same connections.
+#[derive(Clone)]
+pub struct NatsStore {
+    pub(crate) inner: Arc<Inner>,
+    threads: Arc<Threads>,
+}
+
+impl std::fmt::Debug for NatsStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NatsStore({})", self.inner.settings.address())
+    }
+}
+
+/// What all parts share.
+pub(crate) struct Inner {
+    pub(crate) settings: Settings,
+    pub(crate) names: Names,
+    pub(crate) client: Client,
+    pub(crate) js: Context,
+    pub(crate) partitions: u32,
+    pub(crate) logs: Vec<LogStream>,
+    pub(crate) inbox: Table,
+    pub(crate) leases: Table,
+    pub(crate) claims: Table,
+    pub(crate) index: Table,
+    pub(crate) objects: ObjectStore,
+    pub(crate) work: Queue,
+    pub(crate) postgres: PostgresStore,
+    pub(crate) projector: Projector,
+    pub(crate) watermarks: Watermarks,
+    pub(crate) observed: Mutex<Observations>,
+    pub(crate) touched: Touched,
+    pub(crate) clock: Clock,
+    heads: Mutex<HashMap<RunId, (Head, u64)>>,
+}
+
+/// The clock by which this process observes leases. It is compared with nothing but itself.
+pub(crate) enum Clock {
+    Real(Instant),
+    Test(Arc<AtomicU64>),
+}
+
+impl Clock {
+    pub(crate) fn now_ms(&self) -> u64 {
+        match self {
+            Self::Real(began) => u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            Self::Test(clock) => clock.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The threads that serve the connection. They are the store's own, so that a caller may block on
+/// an answer wherever it runs.
+struct Threads(Option<Runtime>);
+
+impl Threads {
+    fn start() -> Result<Self, OpenError> {
+        let built = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("windlass-nats")
+            .enable_all()
+            .build();
+        match built {
+            Ok(runtime) => Ok(Self(Some(runtime))),
+            Err(error) => Err(OpenError::refused(format!("no thread for NATS: {error}"))),
+        }
+    }
+
+    fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<JoinHandle<T>> {
+        self.0.as_ref().map(|runtime| runtime.spawn(work))
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // The last handle may be dropped on an asynchronous task, which must not wait.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl NatsStore {
+    /// Connects, makes or checks the streams and the schema, and starts the projector. It blocks;
+    /// see [`NatsStore::connect`].
+    ///
+    /// # Errors
+    /// [`OpenError::Away`] if a server cannot be reached now, [`OpenError::Refused`] if what is
+    /// there cannot be worked with; each says what to do.
+    pub fn open(settings: &Settings) -> Result<Self, OpenError> {
+        windlass_store::block_on(Self::connect(settings))
+    }
+
+    /// The same for asynchronous callers, on any runtime.
+    ///
+    /// # Errors
+    /// As [`NatsStore::open`].
+    pub async fn connect(settings: &Settings) -> Result<Self, OpenError> {
+        let threads = Threads::start()?;
+        let broken =
+            |error: &dyn std::fmt::Display| OpenError::refused(format!("opening broke: {error}"));
+        let opening = threads.spawn(open(settings.clone()));
+        let opening = opening.ok_or_else(|| broken(&"no thread"))?;
+        let inner = tokio::task::unconstrained(opening)
+            .await
+            .map_err(|error| broken(&error))??;
+        Ok(Self {
+            inner,
+            threads: Arc::new(threads),
+        })
+    }
+
+    /// The database with everything relational.
+    pub fn postgres(&self) -> &PostgresStore {
+        &self.inner.postgres
+    }
+
+    /// Lets a task of the store's threads answer.
+    pub(crate) fn task<'a, T: Send + 'static, F>(
+        &self,
+        work: impl FnOnce(Arc<Inner>) -> F,
+    ) -> Pending<'a, Result<T, Error>>
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let work = work(Arc::clone(&self.inner));
+        self.answer(async move {
+            let late = |_| {
+                Err(Error::Unavailable(format!(
+                    "NATS or the database has not answered within {} s",
+                    ANSWER.as_secs()
+                )))
+            };
+            tokio::time::timeout(ANSWER, work)
+                .await
+                .unwrap_or_else(late)
+        })
+    }
+
+    /// The same for work that takes as long as it takes.
+    pub(crate) fn answer<'a, T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Pending<'a, Result<T, Error>> {
+        let task = self.threads.spawn(work);
+        blockable(async move {
+            match task {
+                None => Err(closed()),
+                Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
+            }
+        })
+    }
+
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<JoinHandle<T>> {
+        self.threads.spawn(work)
+    }
+}
+
+impl Inner {
+    /// The share of the logs that a run is in. It follows from the id alone, so that a log is
+    /// found without a row; which process owns the run is another matter.
+    pub(crate) fn log_partition(&self, run: RunId) -> u32 {
+        u32::from(run.as_bytes()[15]) % self.partitions
+    }
+
+    /// The number of a run's stream.
+    pub(crate) fn stream_number(&self, run: RunId) -> usize {
+        let streams = u32::try_from(self.logs.len()).unwrap_or(u32::MAX);
+        (self.log_partition(run) % streams) as usize
+    }
+
+    pub(crate) fn log_stream(&self, run: RunId) -> &LogStream {
+        &self.logs[self.stream_number(run)]
+    }
+
+    pub(crate) fn log_subject(&self, run: RunId) -> String {
+        self.names.log(self.log_partition(run), run)
+    }
+
+    fn heads(&self) -> MutexGuard<'_, HashMap<RunId, (Head, u64)>> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The head that this process saw last, and its place in the stream.
+    pub(crate) fn known_head(&self, run: RunId) -> Option<(Head, u64)> {
+        self.heads().get(&run).copied()
+    }
+
+    pub(crate) fn note_head(&self, run: RunId, head: Head, sequence: u64) {
+        let mut heads = self.heads();
+        if heads.len() >= MOST_HEADS {
+            heads.clear();
+        }
+        let known = heads.entry(run).or_insert((head, sequence));
+        if known.1 <= sequence {
+            *known = (head, sequence);
+        }
+    }
+
+    pub(crate) fn forget_head(&self, run: RunId) {
+        self.heads().remove(&run);
+    }
+}
+
+async fn open(settings: Settings) -> Result<Arc<Inner>, OpenError> {
+    let client = crate::connect::connect(&settings).await?;
+    let js = ContextBuilder::new()
+        .timeout(settings.answer_time)
+        .ack_timeout(settings.answer_time)
+        .max_ack_inflight(20_000)
+        .backpressure_on_inflight(true)
+        .build(client.clone());
+    let names = Names::new(&settings.prefix);
+    let postgres = PostgresStore::connect(&settings.postgres).await?;
+    let layout = layout::open(&js, &names, &settings).await?;
+    let Layout {
+        logs,
+        partitions,
+        inbox,
+        leases,
+        claims,
+        index,
+        objects,
+        work,
+    } = layout;
+    let watermarks = Watermarks::read(&postgres, &logs, settings.rebuilding).await?;
+    let (projector, queue) = Projector::new();
+    let clock = match &settings.clock {
+        Some(clock) => Clock::Test(Arc::clone(clock)),
+        None => Clock::Real(Instant::now()),
+    };
+    let inner = Arc::new(Inner {
+        names,
+        work: Queue::new(work),
+        settings,
+        client,
+        js,
+        partitions,
+        logs,
+        inbox,
+        leases,
+        claims,
+        index,
+        objects,
+        postgres,
+        projector,
+        watermarks,
+        observed: Mutex::default(),
+        touched: Touched::default(),
+        clock,
+        heads: Mutex::default(),
+    });
+    tokio::spawn(projector::run(Arc::downgrade(&inner), queue));
+    // What other processes published and did not project before they ended.
+    inner.catch_up().await.map_err(OpenError::Away)?;
+    Ok(inner)
+}
+
+/// A future that a caller may block on wherever it runs. Inside a task, tokio lets what belongs to
+/// it wait after some hundred answers until the task has yielded; a caller that blocks never does.
+pub(crate) fn blockable<'a, T: 'a>(answer: impl Future<Output = T> + Send + 'a) -> Pending<'a, T> {
+    Box::pin(tokio::task::unconstrained(answer))
+}
+
+pub(crate) fn closed() -> Error {
+    Error::Unavailable("the store was closed".into())
+}
+
+impl Inner {
+    /// What is worth knowing of the servers and streams.
+    pub(crate) async fn facts(&self) -> Result<Vec<(String, String)>, Error> {
+        let server = self.client.server_info();
+        let mut facts = vec![
+            ("nats_server".to_owned(), server.version.clone()),
+            ("nats_prefix".to_owned(), self.settings.prefix.clone()),
+            (
+                "nats_replicas".to_owned(),
+                self.settings.replicas.to_string(),
+            ),
+            ("log_partitions".to_owned(), self.partitions.to_string()),
+            ("log_streams".to_owned(), self.logs.len().to_string()),
+        ];
+        let (mut messages, mut bytes) = (0, 0);
+        for log in &self.logs {
+            let info = log.stream.get_info().await.map_err(|error| {
+                crate::error::unavailable(&format!("the stream {}", log.name), &error)
+            })?;
+            messages += info.state.messages;
+            bytes += info.state.bytes;
+        }
+        facts.push(("log_messages".into(), messages.to_string()));
+        facts.push(("log_bytes".into(), bytes.to_string()));
+        facts.push(("projection_lag".into(), self.projector.lag().to_string()));
+        Ok(facts)
+    }
+}

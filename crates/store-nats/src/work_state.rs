@@ -1,0 +1,436 @@
+//! The work queue as a process sees it: a copy of the rows of the queue's stream, and what each
+//! call makes of them. It does no I/O: it names the rows to write, and is told what was written.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use windlass_core::RunId;
+use windlass_store::{
+    ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, QueueDepth, SessionId, WorkItem, WorkKey,
+    WorkLease,
+};
+
+/// What is noted with an item; the dispatch is the payload.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct WorkMeta {
+    run: RunId,
+    instance: u32,
+    attempt: u32,
+    tenant: Option<Box<str>>,
+    action: Box<str>,
+    requires: Vec<Box<str>>,
+    priority: u8,
+    /// Its place by age; 0 in its first row, whose own place counts.
+    #[serde(default)]
+    age: u64,
+    #[serde(default)]
+    deliveries: u32,
+    /// When it was handed out first, in milliseconds by the clock for people.
+    #[serde(default)]
+    begun: Option<i64>,
+    #[serde(default)]
+    stop: bool,
+    #[serde(default)]
+    lease: Option<Lease>,
+    /// The last worker whose lease ran out, and that lease.
+    #[serde(default)]
+    last: Option<(Box<str>, u64)>,
+    /// The item is gone.
+    #[serde(default)]
+    pub(crate) gone: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Lease {
+    /// Which hand-out it is; 0 in its first row, whose own place counts.
+    number: u64,
+    worker: Box<str>,
+    /// How long it lasts after its last row, if it is not a session's.
+    millis: Option<u64>,
+    session: Option<u64>,
+}
+
+impl Lease {
+    fn new(worker: &str, term: LeaseTerm) -> Self {
+        let (millis, session) = match term {
+            LeaseTerm::Millis(millis) => (Some(millis), None),
+            LeaseTerm::Session(session) => (None, Some(session.0)),
+        };
+        Self {
+            number: 0,
+            worker: worker.into(),
+            millis,
+            session,
+        }
+    }
+}
+
+impl WorkMeta {
+    pub(crate) fn new(item: &WorkItem) -> Self {
+        Self {
+            run: item.key.run,
+            instance: item.key.instance,
+            attempt: item.key.attempt,
+            tenant: item.tenant.clone(),
+            action: item.action.clone(),
+            requires: item.requires.clone(),
+            priority: item.priority,
+            age: 0,
+            deliveries: 0,
+            begun: None,
+            stop: false,
+            lease: None,
+            last: None,
+            gone: false,
+        }
+    }
+
+    /// An item that a worker has begun already.
+    pub(crate) fn begun(item: &WorkItem, worker: &str, session: SessionId, begun: i64) -> Self {
+        Self {
+            deliveries: 1,
+            begun: Some(begun),
+            lease: Some(Lease::new(worker, LeaseTerm::Session(session))),
+            ..Self::new(item)
+        }
+    }
+
+    fn key(&self) -> WorkKey {
+        WorkKey {
+            run: self.run,
+            instance: self.instance,
+            attempt: self.attempt,
+        }
+    }
+}
+
+/// A row as this process knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) subject: String,
+    pub(crate) sequence: u64,
+    pub(crate) meta: WorkMeta,
+    pub(crate) payload: Bytes,
+    /// When this process saw the row first, by its own clock.
+    seen: u64,
+}
+
+impl Known {
+    /// What a row of that place says.
+    pub(crate) fn new(
+        subject: String,
+        sequence: u64,
+        mut meta: WorkMeta,
+        payload: Bytes,
+        seen: u64,
+    ) -> Self {
+        if meta.age == 0 {
+            meta.age = sequence;
+        }
+        if let Some(lease) = &mut meta.lease
+            && lease.number == 0
+        {
+            lease.number = sequence;
+        }
+        Self {
+            subject,
+            sequence,
+            meta,
+            payload,
+            seen,
+        }
+    }
+
+    pub(crate) fn key(&self) -> WorkKey {
+        self.meta.key()
+    }
+
+    fn order(&self) -> (Reverse<u8>, u64) {
+        (Reverse(self.meta.priority), self.meta.age)
+    }
+
+    /// The lease that the row says.
+    pub(crate) fn lease(&self) -> Option<WorkLease> {
+        self.meta.lease.as_ref().map(|it| WorkLease(it.number))
+    }
+
+    pub(crate) fn leased(&self, wall_ms: i64) -> Option<LeasedItem> {
+        let meta = &self.meta;
+        Some(LeasedItem {
+            item: WorkItem {
+                key: meta.key(),
+                tenant: meta.tenant.clone(),
+                action: meta.action.clone(),
+                requires: meta.requires.clone(),
+                priority: meta.priority,
+                payload: self.payload.to_vec(),
+            },
+            lease: self.lease()?,
+            deliveries: meta.deliveries,
+            begun_ms: ago(meta.begun, wall_ms),
+        })
+    }
+}
+
+fn ago(moment: Option<i64>, wall_ms: i64) -> u64 {
+    moment.map_or(0, |at| {
+        u64::try_from(wall_ms.saturating_sub(at)).unwrap_or(0)
+    })
+}
+
+/// A row that is to be written in place of a known one.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) before: Known,
+    pub(crate) meta: WorkMeta,
+}
+
+impl Write {
+    fn of(known: &Known, change: impl FnOnce(&mut WorkMeta)) -> Self {
+        let mut meta = known.meta.clone();
+        change(&mut meta);
+        Self {
+            before: known.clone(),
+            meta,
+        }
+    }
+}
+
+/// The copy.
+#[derive(Debug, Default)]
+pub(crate) struct WorkState {
+    items: HashMap<WorkKey, Known>,
+    waiting: BTreeMap<(Option<Box<str>>, Box<str>), BTreeSet<((Reverse<u8>, u64), WorkKey)>>,
+    leased: BTreeSet<WorkKey>,
+}
+
+impl WorkState {
+    /// Takes in a row; an older one than is known changes nothing.
+    pub(crate) fn note(&mut self, known: Known) {
+        let key = known.key();
+        if self
+            .items
+            .get(&key)
+            .is_some_and(|it| it.sequence >= known.sequence)
+        {
+            return;
+        }
+        self.remove(key);
+        if known.meta.gone {
+            return;
+        }
+        match known.meta.lease {
+            Some(_) => drop(self.leased.insert(key)),
+            None => {
+                let channel = (known.meta.tenant.clone(), known.meta.action.clone());
+                let order = (known.order(), key);
+                self.waiting.entry(channel).or_default().insert(order);
+            }
+        }
+        self.items.insert(key, known);
+    }
+
+    fn remove(&mut self, key: WorkKey) {
+        let Some(known) = self.items.remove(&key) else {
+            return;
+        };
+        self.leased.remove(&key);
+        let channel = (known.meta.tenant.clone(), known.meta.action.clone());
+        if let Some(waiting) = self.waiting.get_mut(&channel) {
+            waiting.remove(&(known.order(), key));
+            if waiting.is_empty() {
+                self.waiting.remove(&channel);
+            }
+        }
+    }
+
+    pub(crate) fn item(&self, key: WorkKey) -> Option<&Known> {
+        self.items.get(&key)
+    }
+
+    /// Whether a session has an item.
+    pub(crate) fn has_sessions(&self) -> bool {
+        let leases = self.leased.iter().filter_map(|key| self.items.get(key));
+        leases
+            .filter_map(|it| it.meta.lease.as_ref())
+            .any(|it| it.session.is_some())
+    }
+
+    /// Items whose lease has run out, or belongs to a session that is over: they wait again; one
+    /// whose attempt was asked to end is gone.
+    pub(crate) fn lapsed(&self, now: u64, is_live: impl Fn(SessionId) -> bool) -> Vec<Write> {
+        let leased = self.leased.iter().filter_map(|key| self.items.get(key));
+        let over = leased.filter(|known| {
+            let Some(lease) = &known.meta.lease else {
+                return false;
+            };
+            let is_late = |millis| known.seen.saturating_add(millis) <= now;
+            lease.millis.is_some_and(is_late)
+                || lease.session.is_some_and(|it| !is_live(SessionId(it)))
+        });
+        let back = over.map(|known| {
+            Write::of(known, |meta| {
+                let lease = meta.lease.take();
+                meta.last = lease.map(|it| (it.worker, it.number));
+                meta.gone = meta.stop;
+            })
+        });
+        back.collect()
+    }
+
+    /// Items that a worker has and does not name: they were never delivered.
+    pub(crate) fn unnamed(&self, pull: &Pull) -> Vec<Write> {
+        let Some(holding) = &pull.holding else {
+            return Vec::new();
+        };
+        let leased = self.leased.iter().filter(|key| !holding.contains(key));
+        let leased = leased.filter_map(|key| self.items.get(key));
+        let own = leased.filter(|known| {
+            let lease = known.meta.lease.as_ref();
+            pull.tenant.matches(known.meta.tenant.as_deref())
+                && lease.is_some_and(|lease| lease.worker == pull.worker)
+        });
+        own.map(returned).collect()
+    }
+
+    /// The items that a pull gets, in order.
+    pub(crate) fn pulled(&self, pull: &Pull, wall_ms: i64) -> Vec<Write> {
+        let actions: BTreeSet<&Box<str>> = pull.actions.iter().collect();
+        let mut fitting = Vec::new();
+        for ((tenant, action), waiting) in &self.waiting {
+            if !actions.contains(action) || !pull.tenant.matches(tenant.as_deref()) {
+                continue;
+            }
+            let fits = waiting.iter().filter(|(_, key)| {
+                let known = self.items.get(key);
+                known.is_some_and(|it| it.meta.requires.iter().all(|it| pull.labels.contains(it)))
+            });
+            fitting.extend(fits.take(pull.slots).copied());
+        }
+        fitting.sort_unstable();
+        let mut writes: Vec<Write> = Vec::new();
+        let mut bytes = 0;
+        for (_, key) in fitting.into_iter().take(pull.slots) {
+            let Some(known) = self.items.get(&key) else {
+                continue;
+            };
+            if !writes.is_empty() && bytes + known.payload.len() > pull.max_bytes {
+                break;
+            }
+            bytes += known.payload.len();
+            writes.push(handed_out(known, &pull.worker, pull.term, wall_ms));
+        }
+        writes
+    }
+
+    /// An item that waits, for a worker that works on it already.
+    pub(crate) fn resumed(
+        &self,
+        (tenant, key): (Option<&str>, WorkKey),
+        worker: &str,
+        term: LeaseTerm,
+        wall_ms: i64,
+    ) -> Option<Write> {
+        let known = self.items.get(&key)?;
+        let waits = known.meta.lease.is_none() && known.meta.tenant.as_deref() == tenant;
+        waits.then(|| handed_out(known, worker, term, wall_ms))
+    }
+
+    /// Whether a lease is the current one of an item of that tenant.
+    pub(crate) fn answer(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> LeaseAnswer {
+        let known = self.items.get(&key);
+        match known.filter(|it| it.meta.tenant.as_deref() == tenant) {
+            None => LeaseAnswer::Unknown,
+            Some(known) if known.lease() == Some(lease) => LeaseAnswer::Held {
+                stop: known.meta.stop,
+            },
+            Some(_) => LeaseAnswer::Lost,
+        }
+    }
+
+    pub(crate) fn state(&self, key: WorkKey, wall_ms: i64) -> Option<ItemState> {
+        let meta = &self.items.get(&key)?.meta;
+        Some(match &meta.lease {
+            None => ItemState::Waiting {
+                last: meta
+                    .last
+                    .clone()
+                    .map(|(worker, it)| (worker, WorkLease(it))),
+            },
+            Some(lease) => ItemState::Leased {
+                worker: lease.worker.clone(),
+                lease: WorkLease(lease.number),
+                stop: meta.stop,
+                begun_ms: ago(meta.begun, wall_ms),
+            },
+        })
+    }
+
+    pub(crate) fn depth(&self, limit: usize) -> Vec<QueueDepth> {
+        let mut kinds: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for Known { meta, .. } in self.items.values().filter(|it| !it.meta.stop) {
+            let kind = (&meta.tenant, &meta.action, &meta.requires);
+            let (waiting, leased) = kinds.entry(kind).or_default();
+            match meta.lease {
+                None => *waiting += 1,
+                Some(_) => *leased += 1,
+            }
+        }
+        let kinds = kinds.into_iter().take(limit);
+        let depth = kinds.map(
+            |((tenant, action, requires), (waiting, leased))| QueueDepth {
+                tenant: tenant.clone(),
+                action: action.clone(),
+                requires: requires.clone(),
+                waiting,
+                leased,
+            },
+        );
+        depth.collect()
+    }
+}
+
+fn handed_out(known: &Known, worker: &str, term: LeaseTerm, wall_ms: i64) -> Write {
+    Write::of(known, |meta| {
+        meta.lease = Some(Lease::new(worker, term));
+        meta.deliveries += 1;
+        meta.begun.get_or_insert(wall_ms);
+    })
+}
+
+/// An item that its worker did not get waits again.
+pub(crate) fn returned(known: &Known) -> Write {
+    Write::of(known, |meta| {
+        meta.lease = None;
+        meta.gone = meta.stop;
+        meta.deliveries = meta.deliveries.saturating_sub(1);
+        if meta.deliveries == 0 {
+            meta.begun = None;
+        }
+    })
+}
+
+/// The same row again: what its lease lasts begins anew.
+pub(crate) fn renewed(known: &Known) -> Write {
+    Write::of(known, |_| {})
+}
+
+/// The item is removed.
+pub(crate) fn removed(known: &Known) -> Write {
+    Write::of(known, |meta| meta.gone = true)
+}
+
+/// The attempt is asked to end: an item that waits is removed.
+pub(crate) fn stopped(known: &Known) -> Write {
+    Write::of(known, |meta| match meta.lease {
+        Some(_) => meta.stop = true,
+        None => meta.gone = true,
+    })
+}

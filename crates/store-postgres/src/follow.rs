@@ -1,0 +1,83 @@
+//! What a store needs whose logs are kept elsewhere and whose rows are kept here: many heads at
+//! once, which values logs refer to, and removing runs whose removal is decided already.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use uuid::Uuid;
+use windlass_core::{Digest, RunId};
+use windlass_store::{Error, Head, Pending, RunRow};
+
+use crate::codec::{Columns as _, RUN_COLUMNS, run_row, uuid};
+use crate::error::Fault;
+use crate::retention::{self, FORGETTABLE};
+use crate::store::PostgresStore;
+
+const HEADS: &str = "select seq, append_id, chain, run from head where run = any($1)";
+const VALUES: &str = "select distinct digest from blob_use where run = any($1)";
+const USED: &str = "select distinct digest from blob_use where digest = any($1)";
+
+fn digest(bytes: &[u8]) -> Option<Digest> {
+    bytes.try_into().ok().map(Digest)
+}
+
+impl PostgresStore {
+    /// The heads of these runs; a run without a log is left out.
+    pub fn heads(&self, runs: Vec<RunId>) -> Pending<'_, Result<HashMap<RunId, Head>, Error>> {
+        self.call_long(move |session| async move {
+            let ids: Vec<Uuid> = runs.into_iter().map(uuid).collect();
+            let rows = session.rows(HEADS, &[&ids]).await?;
+            rows.iter()
+                .map(|row| Ok((row.run(3)?, row.head(0)?)))
+                .collect()
+        })
+    }
+
+    /// The values that the logs of these runs refer to.
+    pub fn values_of(&self, runs: Vec<RunId>) -> Pending<'_, Result<Vec<Digest>, Error>> {
+        self.call_long(move |session| async move {
+            let ids: Vec<Uuid> = runs.into_iter().map(uuid).collect();
+            let rows = session.rows(VALUES, &[&ids]).await?;
+            let digests = rows.iter().map(|row| row.digest(0));
+            digests.collect()
+        })
+    }
+
+    /// Those of these values that some log refers to.
+    pub fn used_values(&self, digests: Vec<Digest>) -> Pending<'_, Result<HashSet<Digest>, Error>> {
+        self.call_long(move |session| async move {
+            let asked: Vec<&[u8]> = digests.iter().map(|it| &it.0[..]).collect();
+            let rows = session.rows(USED, &[&asked]).await?;
+            let used = rows.iter().map(|row| {
+                let bytes: &[u8] = row.try_get(0)?;
+                Ok::<_, Fault>(digest(bytes))
+            });
+            let used: Result<Vec<Option<Digest>>, Fault> = used.collect();
+            Ok(used?.into_iter().flatten().collect())
+        })
+    }
+
+    /// Those of these runs that [`windlass_store::Retention::forget`] would forget now.
+    pub fn forgettable(&self, runs: Vec<RunId>) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        self.call_long(move |session| async move {
+            let ids: Vec<Uuid> = runs.into_iter().map(uuid).collect();
+            let sql = format!(
+                "select {RUN_COLUMNS} from workflow_executions e where e.id = any($1) \
+                 and {FORGETTABLE} order by e.id"
+            );
+            let rows = session.rows(&sql, &[&ids]).await?;
+            rows.iter().map(run_row).collect()
+        })
+    }
+
+    /// Forgets runs whose removal is decided elsewhere: whether another run needs them is not
+    /// asked again. Those that are gone already are passed over.
+    pub fn remove_runs(&self, runs: Vec<RunId>, keep: bool) -> Pending<'_, Result<(), Error>> {
+        let inner = Arc::clone(&self.inner);
+        self.task(async move {
+            let runs: Vec<Uuid> = runs.into_iter().map(uuid).collect();
+            retention::remove(&inner, &runs, keep).await?;
+            Ok(())
+        })
+    }
+}

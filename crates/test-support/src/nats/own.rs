@@ -1,0 +1,130 @@
+//! Servers of a test's own, which it stops, kills and starts again.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use super::{free_port, fresh_prefix, program, wait_for};
+
+/// A server of one test; it ends with this value.
+#[derive(Debug)]
+pub struct OwnServer {
+    folder: PathBuf,
+    port: u16,
+    config: String,
+    child: Option<Child>,
+}
+
+impl OwnServer {
+    /// Starts a server that syncs every message.
+    pub fn start() -> Self {
+        Self::with("")
+    }
+
+    /// The same with more lines in its configuration.
+    pub fn with(more: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("windlass-nats-{}", fresh_prefix()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let port = free_port().expect("a port");
+        let store = folder.join("data");
+        let config = format!(
+            "listen: \"127.0.0.1:{port}\"\njetstream {{\n store_dir: \"{}\"\n \
+             sync_interval: always\n}}\n{more}\n",
+            store.display()
+        );
+        let mut server = Self {
+            folder,
+            port,
+            config,
+            child: None,
+        };
+        server.start_again();
+        server
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it on what it had stored.
+    pub fn start_again(&mut self) {
+        self.kill();
+        self.launch();
+        wait_for(self.port).expect("it answers");
+    }
+
+    fn launch(&mut self) {
+        let file = self.folder.join("server.conf");
+        fs::write(&file, &self.config).expect("a configuration");
+        let log = fs::File::create(self.folder.join("log")).expect("a log");
+        let child = Command::new(program().expect("nats-server"))
+            .arg("-c")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        self.child = Some(child.expect("it starts"));
+    }
+
+    /// The folder of what it has stored.
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// Removes everything that it has stored; it must have ended.
+    pub fn lose_everything(&self) {
+        assert!(self.child.is_none(), "it runs");
+        let _ = fs::remove_dir_all(self.data());
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A cluster of three servers.
+#[derive(Debug)]
+pub struct OwnCluster {
+    /// The servers.
+    pub nodes: Vec<OwnServer>,
+}
+
+impl OwnCluster {
+    /// Starts three servers that know each other.
+    pub fn start() -> Self {
+        let routes: Vec<u16> = (0..3).map(|_| free_port().expect("a port")).collect();
+        let mut all = String::new();
+        for route in &routes {
+            let _ = write!(all, "\"nats://127.0.0.1:{route}\" ");
+        }
+        let nodes = routes.iter().enumerate().map(|(number, route)| {
+            OwnServer::with(&format!(
+                "server_name: node{number}\ncluster {{\n name: test\n \
+                 listen: \"127.0.0.1:{route}\"\n routes: [{all}]\n}}"
+            ))
+        });
+        Self {
+            nodes: nodes.collect(),
+        }
+    }
+
+    /// The URLs of all servers.
+    pub fn urls(&self) -> String {
+        let urls: Vec<String> = self.nodes.iter().map(OwnServer::url).collect();
+        urls.join(",")
+    }
+}
