@@ -21,8 +21,8 @@ listen: "127.0.0.1:$port"
 jetstream {
     store_dir: "$folder/data"
     sync_interval: always
-    max_file_store: 20GB
-    max_memory_store: 4GB
+    max_file_store: 512GB
+    max_memory_store: 512GB
 }
 CONFIG
 "$program" -c "$folder/server.conf" &
