@@ -128,7 +128,7 @@ impl Inner {
         Err(AppendError::Failed(Error::Unavailable(raced.into())))
     }
 
-    async fn publish(
+    pub(crate) async fn publish(
         &self,
         append: &Append,
         after: u64,

@@ -19,7 +19,7 @@ use crate::error::unavailable;
 use crate::layout::LogStream;
 use crate::projector::{Change, ChangeKind};
 use crate::store::Inner;
-use crate::table::{Row, reading};
+use crate::table::{Row, left, reading};
 
 /// Where the watermarks stand in the database.
 const NOTE: (&str, &str) = ("nats", "watermarks");
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_secs(3);
 const MOST_AHEAD: usize = 50_000;
 
 /// How often a part of a stream is tried that the database refuses, and how soon again.
-const MOST_TRIES: u32 = 3;
+const MOST_TRIES: u32 = 5;
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Messages that are applied together.
@@ -230,6 +230,7 @@ impl Inner {
         };
         let made = log.stream.create_consumer(reading(policy)).await;
         let consumer = made.map_err(|error| unavailable("a consumer cannot be made", &error))?;
+        let mut tries = 0;
         loop {
             let batch = consumer.fetch().max_messages(BATCH).messages().await;
             let mut batch =
@@ -241,8 +242,18 @@ impl Inner {
                 rows.extend(Row::from_consumed(message));
             }
             let Some(end) = rows.last().map(|row| row.sequence) else {
-                break;
+                // An empty answer is the end only if the server says that nothing is left.
+                if left(&consumer).await? == 0 {
+                    break;
+                }
+                tries += 1;
+                if tries >= MOST_TRIES {
+                    let reason = format!("the stream {} is not delivered to its end", log.name);
+                    return Err(Error::Unavailable(reason));
+                }
+                continue;
             };
+            tries = 0;
             self.apply_read(rows).await?;
             self.watermarks.note_through(stream, end);
             if end >= last {
@@ -281,6 +292,20 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Writes all watermarks, also of streams without messages.
+    pub(crate) async fn keep_all_watermarks(&self) -> Result<(), Error> {
+        let marks: Vec<StoredMark> = {
+            let marks = self.watermarks.marks();
+            let each = marks.0.iter().map(|mark| StoredMark {
+                sequence: mark.reached,
+                ..mark.stored.clone()
+            });
+            each.collect()
+        };
+        let text = serde_json::to_vec(&marks).unwrap_or_default();
+        self.postgres.keep_note(NOTE.0, NOTE.1, text).await
     }
 
     /// Writes the watermarks, at most once in a while. One that is not written costs reading

@@ -161,3 +161,38 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error of a publish that the server answered with this.
+    fn answered(code: u64, text: &str) -> PublishFault {
+        let told = format!(r#"{{"code":400,"err_code":{code},"description":"{text}"}}"#);
+        let told: async_nats::jetstream::Error = serde_json::from_str(&told).unwrap();
+        publish_fault(&PublishError::with_source(PublishErrorKind::Other, told))
+    }
+
+    #[test]
+    fn only_a_wrong_last_sequence_is_a_conflict() {
+        let conflict = PublishError::new(PublishErrorKind::WrongLastSequence);
+        assert!(matches!(publish_fault(&conflict), PublishFault::Conflict));
+        let in_process = answered(10164, "another publish is in process");
+        assert!(matches!(in_process, PublishFault::Unknown(_)));
+        for unclear in [PublishErrorKind::TimedOut, PublishErrorKind::BrokenPipe] {
+            let fault = publish_fault(&PublishError::new(unclear));
+            assert!(matches!(fault, PublishFault::Unknown(_)), "{unclear}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_reached_is_named() {
+        let full = answered(10077, "maximum bytes exceeded");
+        assert!(
+            matches!(full, PublishFault::Failed(Error::Full(_))),
+            "{full:?}"
+        );
+        let other = answered(10054, "message size exceeds maximum allowed");
+        assert!(matches!(other, PublishFault::Failed(Error::Unavailable(_))));
+    }
+}

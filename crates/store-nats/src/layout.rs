@@ -201,7 +201,8 @@ fn check(found: &Config, wanted: &Config) -> Result<(), OpenError> {
         return Err(OpenError::Refused(windlass_store::Error::TooNew(text)));
     }
     if found.subjects != wanted.subjects
-        || found.max_messages_per_subject != wanted.max_messages_per_subject
+        // The server writes "no limit" as -1.
+        || found.max_messages_per_subject.max(0) != wanted.max_messages_per_subject.max(0)
         || found.storage != wanted.storage
         || found.discard != wanted.discard
     {

@@ -148,7 +148,10 @@ impl Leases for NatsStore {
         partitions: &[Partition],
     ) -> Pending<'_, Result<Vec<TakenPartition>, Error>> {
         let partitions = partitions.to_vec();
-        self.task(move |inner| async move {
+        let inner = Arc::clone(&self.inner);
+        // Without a bound on its time: what is given up in the middle would leave partitions with
+        // the session whose rows were not repaired.
+        self.answer(async move {
             let count = inner.partitions;
             let taken = inner.lease_change(|state, _, _| state.take(session, &partitions, count));
             let taken = taken.await?;

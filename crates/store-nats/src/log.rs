@@ -7,6 +7,7 @@ use windlass_store::{
 };
 
 use crate::append;
+use crate::head::End;
 use crate::store::{NatsStore, blockable, closed};
 
 impl Log for NatsStore {
@@ -80,11 +81,16 @@ impl Log for NatsStore {
     fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
         let inner = std::sync::Arc::clone(&self.inner);
         self.answer(async move {
+            let end = inner.end(run).await?;
             inner.settle(run).await?;
             let packed = inner.postgres.compact(run, through).await?;
-            let purging = inner.log_stream(run).stream.purge();
-            // What stays is removed by the next call.
-            let _ = purging.filter(inner.log_subject(run)).keep(1).await;
+            // The database has everything before this message, which stays.
+            if let End::At(_, sequence) = end {
+                let purging = inner.log_stream(run).stream.purge();
+                let purging = purging.filter(inner.log_subject(run));
+                // What stays is removed by the next call.
+                let _ = purging.sequence(sequence).await;
+            }
             Ok(packed)
         })
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
+use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, watch};
 use windlass_core::{Millis, RunId};
 use windlass_store::{
@@ -156,14 +157,15 @@ impl Inner {
     /// Applies changes. `give_up` quarantines what the database refuses although it answers.
     pub(crate) async fn apply(&self, changes: &[Change], give_up: bool) -> Result<(), Error> {
         let mut records = Vec::new();
+        let mut consuming = Vec::new();
         for change in changes {
             if let ChangeKind::Record(append, head, consumed) = &change.kind {
-                // Before the database has the record, so that a record that it has leaves no
-                // offer behind.
-                self.remove_consumed(change.run, consumed).await?;
+                consuming.push(self.remove_consumed(change.run, consumed));
                 records.push((append, *head));
             }
         }
+        // Before the database has the records, so that one that it has leaves no offer behind.
+        try_join_all(consuming).await?;
         let batch = records.iter().map(|it| (**it.0).clone()).collect();
         let answers = self.postgres.append(batch).await;
         for ((append, head), answer) in records.into_iter().zip(answers) {
@@ -253,7 +255,7 @@ impl Inner {
     }
 
     /// No process may acquire the run from now on; the reason says why.
-    async fn quarantine(&self, run: RunId, error: &Error) -> Result<(), Error> {
+    pub(crate) async fn quarantine(&self, run: RunId, error: &Error) -> Result<(), Error> {
         if self.postgres.dead_letter(run).await?.is_some() {
             return Ok(());
         }

@@ -2,10 +2,13 @@
 //! fits, and it is the commit point. What is left is removed afterwards, by this process or by any
 //! that meets the message: rows first, then the offers, at last the messages.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use windlass_core::{Digest, Millis, RunId};
-use windlass_store::{Error, Pending, Queries as _, REQUEST_CLAIM, Retention, RunRow, request_key};
+use windlass_store::{
+    Error, Head, Pending, Queries as _, REQUEST_CLAIM, Retention, RunRow, request_key,
+};
 
 use crate::codec::{Kind, LogMessage, LogMeta};
 use crate::error::{PublishFault, unavailable};
@@ -20,9 +23,15 @@ const AT_ONCE: usize = 100;
 const VALUES: usize = 1000;
 
 impl Inner {
-    /// Forgets a run that may be forgotten; `false` if it went on meanwhile.
-    async fn forget_run(&self, run: RunId, keep: bool) -> Result<bool, Error> {
+    /// Forgets a run that may be forgotten at this head; `false` if it went on meanwhile.
+    async fn forget_run(
+        &self,
+        run: RunId,
+        settled: Option<Head>,
+        keep: bool,
+    ) -> Result<bool, Error> {
         let (head, after) = match self.end(run).await? {
+            End::At(head, _) if settled.is_some_and(|settled| settled != head) => return Ok(false),
             End::At(head, sequence) => (head, sequence),
             End::Nothing | End::Void => {
                 // The stream lost it: only rows are left.
@@ -63,8 +72,8 @@ impl Inner {
         let (run, keep) = (message.run, message.meta.keep);
         self.forget_head(run);
         let heads = self.postgres.heads(vec![run]).await?;
-        let is_it = |head: &windlass_store::Head| head.sequence <= message.head.sequence;
-        if heads.get(&run).is_some_and(is_it) {
+        // A later run of the same id is another one.
+        if heads.get(&run).is_some_and(|head| *head == message.head) {
             let row = self.postgres.run(run).await?;
             self.postgres.remove_runs(vec![run], keep).await?;
             if let Some(row) = row.filter(|_| !keep) {
@@ -81,10 +90,12 @@ impl Inner {
     }
 
     async fn forget_some(&self, runs: &[RunId], keep: bool) -> Result<u64, Error> {
+        let mut heads = HashMap::new();
         for run in runs {
             match self.settle(*run).await {
+                Ok(head) => drop(heads.insert(*run, head)),
                 // What is damaged can be forgotten too.
-                Ok(_) | Err(Error::Damaged(_)) => {}
+                Err(Error::Damaged(_)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -93,7 +104,7 @@ impl Inner {
         let mut values = Vec::new();
         for RunRow { run, .. } in rows {
             let own = self.postgres.values_of(vec![run]).await?;
-            if self.forget_run(run, keep).await? {
+            if self.forget_run(run, heads.get(&run).copied(), keep).await? {
                 forgotten += 1;
                 values.extend(own);
             }

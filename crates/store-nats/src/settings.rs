@@ -164,6 +164,20 @@ impl Settings {
         self
     }
 
+    /// Whether a schema is opened that a migration has not completed, to go on with it.
+    #[must_use]
+    pub fn migrating(mut self, migrating: bool) -> Self {
+        self.postgres = self.postgres.migrating(migrating);
+        self
+    }
+
+    /// The same for another database.
+    #[must_use]
+    pub fn with_postgres(mut self, postgres: windlass_store_postgres::Settings) -> Self {
+        self.postgres = postgres;
+        self
+    }
+
     /// Whether streams that were lost or cut are opened, to restore them.
     #[must_use]
     pub fn rebuilding(mut self, rebuilding: bool) -> Self {

@@ -153,6 +153,11 @@ impl NatsStore {
         &self.inner.postgres
     }
 
+    /// How many records this process published that the database has not yet.
+    pub fn unapplied(&self) -> u64 {
+        self.inner.projector.lag()
+    }
+
     /// Lets a task of the store's threads answer.
     pub(crate) fn task<'a, T: Send + 'static, F>(
         &self,

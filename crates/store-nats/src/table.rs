@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::datetime::DateTime;
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use async_nats::jetstream::context::Context;
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
@@ -21,6 +21,9 @@ use crate::error::{PublishFault, publish_fault, unavailable, unreadable};
 
 /// The header with what the program knows of a message; the payload is the caller's.
 const META: &str = "Wl-Meta";
+
+/// How often a scan asks again for what the server has not delivered.
+const MOST_TRIES: u32 = 5;
 
 /// How many messages a scan asks for at once.
 const SCAN_BATCH: usize = 500;
@@ -184,12 +187,20 @@ pub(crate) fn reading(deliver_policy: DeliverPolicy) -> pull::Config {
     }
 }
 
+/// How many messages the server has for a consumer that it has not delivered.
+pub(crate) async fn left(consumer: &Consumer<pull::Config>) -> Result<u64, Error> {
+    let info = consumer.get_info().await;
+    let info = info.map_err(|error| unavailable("a consumer does not answer", &error))?;
+    Ok(info.num_pending)
+}
+
 /// Reads what there is for a consumer when it is made.
 pub(crate) async fn scan(stream: &Stream<()>, config: pull::Config) -> Result<Vec<Row>, Error> {
     let made = stream.create_consumer(config).await;
     let consumer = made.map_err(|error| unavailable("a consumer cannot be made", &error))?;
     let mut left = usize::try_from(consumer.cached_info().num_pending).unwrap_or(usize::MAX);
     let mut rows = Vec::with_capacity(left.min(SCAN_BATCH));
+    let mut tries = 0;
     while left > 0 {
         let batch = consumer.fetch().max_messages(left.min(SCAN_BATCH));
         let batch = batch.messages().await;
@@ -202,8 +213,15 @@ pub(crate) async fn scan(stream: &Stream<()>, config: pull::Config) -> Result<Ve
             rows.extend(Row::from_consumed(message));
         }
         if got == 0 {
-            // The rest was removed meanwhile.
-            break;
+            // The rest was removed meanwhile, or comes with the next answer.
+            match self::left(&consumer).await? {
+                0 => break,
+                _ if tries < MOST_TRIES => tries += 1,
+                _ => {
+                    let text = "messages are not delivered".to_owned();
+                    return Err(Error::Unavailable(text));
+                }
+            }
         }
         left = left.saturating_sub(got);
     }

@@ -9,4 +9,6 @@
 
 mod common;
 mod conformance;
+mod races;
+mod recovery;
 mod semantics;

@@ -66,7 +66,16 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ),
     ("windlass-store-embedded", BACKEND),
     ("windlass-store-postgres", BACKEND),
-    ("windlass-store-nats", BACKEND),
+    // Its relational side is the other store.
+    (
+        "windlass-store-nats",
+        &[
+            "windlass-expr",
+            "windlass-core",
+            "windlass-store",
+            "windlass-store-postgres",
+        ],
+    ),
     (
         "windlass-engine",
         &[

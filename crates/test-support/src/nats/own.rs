@@ -24,6 +24,12 @@ impl OwnServer {
 
     /// The same with more lines in its configuration.
     pub fn with(more: &str) -> Self {
+        let mut server = Self::prepared(more);
+        server.start_again();
+        server
+    }
+
+    fn prepared(more: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("windlass-nats-{}", fresh_prefix()));
         fs::create_dir_all(&folder).expect("a folder");
         let port = free_port().expect("a port");
@@ -33,14 +39,12 @@ impl OwnServer {
              sync_interval: always\n}}\n{more}\n",
             store.display()
         );
-        let mut server = Self {
+        Self {
             folder,
             port,
             config,
             child: None,
-        };
-        server.start_again();
-        server
+        }
     }
 
     /// Its URL.
@@ -109,17 +113,21 @@ impl OwnCluster {
         let routes: Vec<u16> = (0..3).map(|_| free_port().expect("a port")).collect();
         let mut all = String::new();
         for route in &routes {
-            let _ = write!(all, "\"nats://127.0.0.1:{route}\" ");
+            let _ = write!(all, "\"nats://127.0.0.1:{route}\",");
         }
         let nodes = routes.iter().enumerate().map(|(number, route)| {
-            OwnServer::with(&format!(
+            OwnServer::prepared(&format!(
                 "server_name: node{number}\ncluster {{\n name: test\n \
                  listen: \"127.0.0.1:{route}\"\n routes: [{all}]\n}}"
             ))
         });
-        Self {
-            nodes: nodes.collect(),
+        let mut nodes: Vec<OwnServer> = nodes.collect();
+        // All at once: each waits for the others.
+        nodes.iter_mut().for_each(OwnServer::launch);
+        for node in &nodes {
+            wait_for(node.port).expect("it answers");
         }
+        Self { nodes }
     }
 
     /// The URLs of all servers.
