@@ -138,7 +138,7 @@ pub(crate) enum Command {
     /// Check a run's log and its chain of ancestry
     Verify(RunReference),
     /// Rebuild everything that derives from the logs
-    Rebuild,
+    Rebuild(database::Rebuild),
     /// Copy the data directory into one file, also while it is in use
     Backup(Backup),
     /// Make a data directory from a backup
@@ -647,6 +647,8 @@ pub(crate) struct Bench {
     pub(crate) backend: Option<serve::Backend>,
     #[command(flatten)]
     pub(crate) database: database::Database,
+    #[command(flatten)]
+    pub(crate) nats: database::Nats,
 }
 
 /// `windlass doctor`
@@ -657,6 +659,8 @@ pub(crate) struct Doctor {
     pub(crate) accept_loss: bool,
     #[command(flatten)]
     pub(crate) database: database::Database,
+    #[command(flatten)]
+    pub(crate) nats: database::Nats,
 }
 
 /// `windlass token`

@@ -15,6 +15,7 @@ mod foreground;
 mod help;
 mod interrupt;
 mod local_engine;
+mod nats;
 mod output;
 mod paint;
 mod progress;

@@ -12,6 +12,7 @@ use windlass_service::run_item::RunDetails;
 use windlass_service::run_list;
 use windlass_store::{Projections, TenantFilter, Wait as _};
 use windlass_store_embedded::{EmbeddedStore, Options};
+use windlass_store_nats::NatsStore;
 use windlass_store_postgres::PostgresStore;
 
 use crate::config::Config;
@@ -114,6 +115,8 @@ pub(crate) struct Session {
     pub(crate) projections: Option<Arc<dyn Projections>>,
     /// The database, where it is one.
     pub(crate) database: Option<PostgresStore>,
+    /// The store in NATS, where it is one.
+    pub(crate) nats: Option<NatsStore>,
 }
 
 /// Where runs are kept.
@@ -178,6 +181,7 @@ impl Session {
             queries,
             projections: None,
             database: None,
+            nats: None,
         })
     }
 
@@ -191,7 +195,17 @@ impl Session {
             place: RunStorage::Database,
             projections: Some(Arc::new(store.clone())),
             database: Some(store.clone()),
+            nats: None,
             queries: RunQueries::new(Arc::new(store)),
+        }
+    }
+
+    /// Works on a store in NATS that several processes share.
+    pub(crate) fn shared_in_nats(settings: Settings, store: NatsStore) -> Self {
+        Self {
+            queries: RunQueries::new(Arc::new(store.clone())),
+            nats: Some(store.clone()),
+            ..Self::shared(settings, store.postgres().clone())
         }
     }
 
@@ -219,6 +233,7 @@ impl Session {
             queries,
             projections: None,
             database: None,
+            nats: None,
         }
     }
 

@@ -193,13 +193,14 @@ fn run_all(
 }
 
 /// The pages with commands, each of which has a test.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "docs/cli.md",
     "docs/cluster.md",
     "docs/connectors.md",
     "docs/definitions.md",
     "docs/expressions.md",
+    "docs/nats.md",
     "docs/postgres.md",
     "docs/server.md",
 ];
@@ -368,6 +369,8 @@ fn connectors() {
 fn several_processes() {
     let database = "it needs a database; roles.rs, postgres.rs have one";
     run_all("docs/cluster.md", &[], &[], &[("windlass serve", database)]);
+    let servers = "it needs NATS and a database; nats.rs has both";
+    run_all("docs/nats.md", &[], &[], &[("windlass serve", servers)]);
     run_all(
         "docs/postgres.md",
         &[],

@@ -58,6 +58,7 @@ mod look_upkeep;
 mod lost_log;
 mod mail_server;
 mod names;
+mod nats;
 mod on_call;
 mod one_at_a_time;
 mod outside;

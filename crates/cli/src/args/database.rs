@@ -12,6 +12,33 @@ pub(crate) struct Database {
     pub(crate) postgres_url: Option<String>,
 }
 
+/// Where the servers of NATS are.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Nats {
+    /// The servers of the backend nats, separated by commas, as nats://host:4222
+    #[arg(long, value_name = "URL")]
+    pub(crate) nats_url: Option<String>,
+}
+
+/// `windlass rebuild`
+#[derive(Debug, Args)]
+pub(crate) struct Rebuild {
+    /// Restore the streams of the backend nats that were lost, from the records in the database
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    pub(crate) from: Option<RebuildSource>,
+    #[command(flatten)]
+    pub(crate) database: Database,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
+}
+
+/// What lost streams are restored from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RebuildSource {
+    /// The records in PostgreSQL
+    Postgres,
+}
+
 /// `windlass query`
 #[derive(Debug, Args)]
 pub(crate) struct Query {
@@ -40,6 +67,8 @@ pub(crate) struct Migrate {
     pub(crate) to: super::serve::Backend,
     #[command(flatten)]
     pub(crate) database: Database,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
     /// The data directory to copy to, where both are embedded
     #[arg(long, value_name = "DIR")]
     pub(crate) to_data_dir: Option<PathBuf>,

@@ -11,9 +11,16 @@ pub(crate) struct Serve {
     /// The storage backend that keeps the runs [default: embedded]
     #[arg(long, value_enum, value_name = "BACKEND")]
     pub(crate) backend: Option<Backend>,
-    /// The database of --backend postgres, as postgres://user@host/database
+    /// The database of --backend postgres and nats, as postgres://user@host/database
     #[arg(long, value_name = "URL")]
     pub(crate) postgres_url: Option<String>,
+    /// The servers of --backend nats, separated by commas, as nats://host:4222
+    #[arg(long, value_name = "URL")]
+    pub(crate) nats_url: Option<String>,
+    /// When a start is acknowledged: as soon as the log has it, or when the database of
+    /// --backend nats has it too [default: log]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub(crate) ack: Option<Acknowledge>,
     /// What this process does, of api, orchestrator, worker and scheduler, or all [default: all]
     #[arg(long, value_enum, value_name = "ROLE", value_delimiter = ',')]
     pub(crate) role: Vec<Role>,
@@ -75,6 +82,27 @@ pub(crate) enum Backend {
     Embedded,
     /// A PostgreSQL database that several processes share
     Postgres,
+    /// NATS JetStream for logs and queues, PostgreSQL for everything else
+    Nats,
+}
+
+/// When a start is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Acknowledge {
+    /// The log has it
+    Log,
+    /// The database has it too
+    Projected,
+}
+
+impl Acknowledge {
+    /// Its name in settings.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Projected => "projected",
+        }
+    }
 }
 
 impl Backend {
@@ -83,6 +111,7 @@ impl Backend {
         match self {
             Self::Embedded => "embedded",
             Self::Postgres => "postgres",
+            Self::Nats => "nats",
         }
     }
 }

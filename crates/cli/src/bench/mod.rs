@@ -7,6 +7,7 @@ mod expressions;
 mod figures;
 mod graphs;
 mod http;
+pub(crate) mod nats;
 mod noisy;
 pub(crate) mod postgres;
 mod process;

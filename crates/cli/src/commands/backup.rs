@@ -17,6 +17,10 @@ pub(crate) fn run(
     config: &Config,
     arguments: &Backup,
 ) -> Result<Exit, Failure> {
+    if settings.server.is_none() && config.value("backend") == Some("nats") {
+        let message = crate::nats::NO_BACKUP;
+        return Err(Failure::new(Exit::Usage, "BACKUP_UNSUPPORTED", message));
+    }
     if settings.server.is_none() && config.value("backend") == Some("postgres") {
         return Err(Failure::new(Exit::Usage, "BACKUP_UNSUPPORTED", NO_BACKUP));
     }

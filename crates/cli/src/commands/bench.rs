@@ -3,7 +3,7 @@
 
 use crate::args;
 use crate::args::Backend;
-use crate::bench::{Sizes, measure, postgres};
+use crate::bench::{Sizes, measure, nats, postgres};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
@@ -33,6 +33,12 @@ pub(crate) fn run(
                 ));
             };
             postgres::measure(sizes, only, url, &mut progress)?
+        }
+        Some(Backend::Nats) => {
+            let named = arguments.nats.nats_url.as_deref();
+            let url = arguments.database.postgres_url.as_deref();
+            let settings = crate::nats::settings(config, named, url)?;
+            nats::measure(sizes, only, &settings, &mut progress)?
         }
     };
     if output.json {

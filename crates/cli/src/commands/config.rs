@@ -37,7 +37,7 @@ pub(crate) fn run(settings: &Settings, config: &Config) -> Result<Exit, Failure>
 /// The value as it may be seen.
 fn shown(setting: &Setting) -> Option<String> {
     match setting.key {
-        "token" | "postgres_url" => setting.value.as_ref().map(|_| "(set)".to_owned()),
+        "token" | "postgres_url" | "nats_url" => setting.value.as_ref().map(|_| "(set)".to_owned()),
         _ => setting.value.clone(),
     }
 }

@@ -1,6 +1,7 @@
 //! `windlass doctor`: the installation, finding by finding, with what to do about each.
 
 mod database;
+mod nats;
 mod server;
 
 use std::borrow::Cow;
@@ -61,6 +62,12 @@ pub(crate) fn run(
         return findings.end(settings);
     }
     let url = arguments.database.postgres_url.as_deref();
+    let nats = arguments.nats.nats_url.as_deref();
+    if nats.is_some() || config.value("backend") == Some("nats") {
+        nats::check(config, (nats, url), &mut findings);
+        check_clock(&mut findings);
+        return findings.end(settings);
+    }
     if url.is_some() || config.value("backend") == Some("postgres") {
         database::check(config, url, &mut findings);
         check_clock(&mut findings);

@@ -18,6 +18,7 @@ use crate::session::Settings;
 enum Place {
     Directory(PathBuf),
     Database(Box<windlass_store_postgres::Settings>),
+    Nats(Box<windlass_store_nats::Settings>),
 }
 
 impl Place {
@@ -27,8 +28,20 @@ impl Place {
                 let url = arguments.database.postgres_url.as_deref();
                 Ok(Self::Database(database::settings(config, url)?.into()))
             }
+            "nats" => Self::nats(
+                config,
+                arguments,
+                arguments.database.postgres_url.as_deref(),
+            ),
             _ => Ok(Self::Directory(settings.data_dir.clone())),
         }
+    }
+
+    fn nats(config: &Config, arguments: &Migrate, url: Option<&str>) -> Result<Self, Failure> {
+        let named = arguments.nats.nats_url.as_deref();
+        Ok(Self::Nats(
+            crate::nats::settings(config, named, url)?.into(),
+        ))
     }
 
     fn target(settings: &Settings, config: &Config, arguments: &Migrate) -> Result<Self, Failure> {
@@ -42,6 +55,16 @@ impl Place {
                 };
                 Ok(Self::Database(database::settings(config, url)?.into()))
             }
+            "nats" if both => Err(Failure::new(
+                Exit::Usage,
+                "USAGE",
+                "from NATS to NATS nothing is copied: use another backend in between",
+            )),
+            "nats" => {
+                let named = arguments.to_postgres_url.as_deref();
+                let url = named.or(arguments.database.postgres_url.as_deref());
+                Self::nats(config, arguments, url)
+            }
             _ => match (both, &arguments.to_data_dir) {
                 (true, None) => Err(missing("--to-data-dir DIR")),
                 (_, Some(directory)) => Ok(Self::Directory(directory.clone())),
@@ -54,6 +77,7 @@ impl Place {
     fn open_source(&self) -> Result<Box<dyn Movable>, Failure> {
         match self {
             Self::Database(database) => Ok(Box::new(database::open(database)?)),
+            Self::Nats(nats) => Ok(Box::new(crate::nats::open(nats)?)),
             Self::Directory(directory) => {
                 let options = Options {
                     create: false,
@@ -70,6 +94,10 @@ impl Place {
             Self::Database(database) => {
                 let database = database.as_ref().clone().migrating(true);
                 Ok(Box::new(database::open(&database)?))
+            }
+            Self::Nats(nats) => {
+                let nats = nats.as_ref().clone().migrating(true);
+                Ok(Box::new(crate::nats::open(&nats)?))
             }
             Self::Directory(directory) => {
                 let options = Options {
@@ -89,6 +117,7 @@ impl Place {
                 format!("{}", full.as_ref().unwrap_or(directory).display())
             }
             Self::Database(database) => database.place(),
+            Self::Nats(nats) => format!("NATS {} with {}", nats.address(), nats.postgres().place()),
         }
     }
 }

@@ -3,15 +3,67 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use windlass_store::Wait as _;
 
 use crate::access::{self, Access};
+use crate::args::database::{Rebuild, RebuildSource};
 use crate::catalogue::{self, Rebuilt};
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::remote;
 use crate::session::Settings;
 
+/// Rebuilds the rows of every run, or streams that were lost.
+pub(crate) fn run(
+    settings: &Settings,
+    config: &Config,
+    arguments: &Rebuild,
+) -> Result<Exit, Failure> {
+    match arguments.from {
+        None => rows(settings),
+        Some(RebuildSource::Postgres) => streams(settings, config, arguments),
+    }
+}
+
+/// Restores streams from the records in the database.
+fn streams(settings: &Settings, config: &Config, arguments: &Rebuild) -> Result<Exit, Failure> {
+    let needs = "NATS and the database themselves";
+    let hint = "name them with --nats-url and --postgres-url, without --server";
+    settings.refuse_server("rebuild --from postgres", needs, hint)?;
+    let named = arguments.nats.nats_url.as_deref();
+    let url = arguments.database.postgres_url.as_deref();
+    let nats = crate::nats::settings(config, named, url)?.rebuilding(true);
+    let store = crate::nats::open(&nats)?;
+    let restored = store.restore_streams().wait()?;
+    let output = settings.output;
+    let told = |runs: &[windlass_core::RunId]| -> Vec<String> {
+        runs.iter().map(ToString::to_string).collect()
+    };
+    if output.json {
+        output.json(&json!({
+            "restored": restored.restored,
+            "beyond": told(&restored.beyond),
+            "quarantined": told(&restored.quarantined),
+        }))?;
+    } else {
+        output.line(&format!("restored the logs of {} runs", restored.restored))?;
+        for run in told(&restored.beyond) {
+            output.say(&format!(
+                "lost: {run} was acknowledged, and no record of it is left"
+            ));
+        }
+        for run in told(&restored.quarantined) {
+            output.say(&format!(
+                "quarantined: the log of {run} went on differently"
+            ));
+        }
+    }
+    let clean = restored.beyond.is_empty() && restored.quarantined.is_empty();
+    Ok(if clean { Exit::Done } else { Exit::Storage })
+}
+
 /// Rebuilds the rows of every run.
-pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
+fn rows(settings: &Settings) -> Result<Exit, Failure> {
     let done = rebuild(settings)?;
     let (output, rebuilt) = (settings.output, done.rebuilt);
     if output.json {

@@ -88,6 +88,8 @@ pub(crate) enum Kind {
     LogFormat,
     /// A storage backend.
     Backend,
+    /// When a start is acknowledged.
+    Acknowledge,
     /// What a process does.
     Roles,
     /// A PostgreSQL database.
@@ -188,9 +190,10 @@ impl Kind {
             ),
             Self::Roles => (are_roles(value), ROLES),
             Self::Backend => (
-                matches!(value, "embedded" | "postgres"),
-                "embedded or postgres",
+                matches!(value, "embedded" | "postgres" | "nats"),
+                "embedded, postgres or nats",
             ),
+            Self::Acknowledge => (matches!(value, "log" | "projected"), "log or projected"),
             Self::Database => (
                 windlass_store_postgres::Settings::parse(value).is_ok(),
                 "a database such as postgres://user@host:5432/database",
@@ -294,11 +297,18 @@ pub(crate) const KEYS: &[SettingKey] = &[
     key("sealing_key_file", "WINDLASS_SEALING_KEY_FILE", None, Kind::Path, "the key that seals secrets; else secrets.key in the data directory"),
     key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),
     key("token", "WINDLASS_TOKEN", None, Kind::Text, "the bearer token for that server"),
-    key("role", "WINDLASS_ROLE", Some("all"), Kind::Roles, "what a process of the postgres backend does: api, orchestrator, worker, scheduler, or all"),
-    key("backend", "WINDLASS_BACKEND", Some("embedded"), Kind::Backend, "the storage backend of the server: embedded or postgres"),
-    key("postgres_url", "WINDLASS_POSTGRES_URL", None, Kind::Database, "the database of the backend postgres"),
+    key("role", "WINDLASS_ROLE", Some("all"), Kind::Roles, "what a process of the backends postgres and nats does: api, orchestrator, worker, scheduler, or all"),
+    key("backend", "WINDLASS_BACKEND", Some("embedded"), Kind::Backend, "the storage backend of the server: embedded, postgres or nats"),
+    key("postgres_url", "WINDLASS_POSTGRES_URL", None, Kind::Database, "the database of the backends postgres and nats"),
     key("postgres_password_file", "WINDLASS_POSTGRES_PASSWORD_FILE", None, Kind::Path, "the file with the database's password, if the URL has none"),
     key("postgres_schema", "WINDLASS_POSTGRES_SCHEMA", None, Kind::Text, "the schema that the tables are in; else the URL's, else windlass"),
+    key("nats_url", "WINDLASS_NATS_URL", None, Kind::Text, "the servers of the backend nats, separated by commas"),
+    key("nats_prefix", "WINDLASS_NATS_PREFIX", Some("wl"), Kind::Text, "what the names of its streams, buckets and subjects begin with"),
+    key("nats_creds", "WINDLASS_NATS_CREDS", None, Kind::Path, "the credentials file for NATS"),
+    key("nats_nkey", "WINDLASS_NATS_NKEY", None, Kind::Path, "the file with the seed of an NKey for NATS"),
+    key("nats_ca", "WINDLASS_NATS_CA", None, Kind::Path, "the certificates of authorities for TLS to NATS, in PEM; makes TLS a must"),
+    key("nats_replicas", "WINDLASS_NATS_REPLICAS", Some("1"), Kind::Count, "how many servers of a NATS cluster keep each message: 1, 3 or 5"),
+    key("ack", "WINDLASS_ACK", Some("log"), Kind::Acknowledge, "when a start is acknowledged on the backend nats: log, or projected (the database has it too)"),
     key("cluster_name", "WINDLASS_CLUSTER_NAME", None, Kind::Text, "the name of the cluster: the first process writes it into the schema, and one with another name is refused"),
     key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),
     key("allow_host", "WINDLASS_ALLOW_HOST", None, Kind::Hosts, "host names, besides its own, that a server without tokens answers to: name, name:port or *.name"),

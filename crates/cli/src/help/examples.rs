@@ -42,6 +42,10 @@ pub(super) const EXAMPLES: &[Examples] = &[
                 "windlass serve --backend postgres --postgres-url postgres://db/windlass",
                 "with a database that servers share",
             ),
+            (
+                "windlass serve --backend nats --nats-url nats://n1:4222 --postgres-url postgres://db/windlass",
+                "with NATS for the log",
+            ),
         ],
     ),
     (

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use windlass_store_nats::NatsStore;
 use windlass_store_postgres::{OpenError, PostgresStore};
 
 use crate::exit::{Exit, Failure};
@@ -13,17 +14,45 @@ use crate::session::{Session, Settings};
 /// How long the server waits before it tries a database again that does not answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
+/// Where runs are kept.
+pub(super) enum Place {
+    /// In the data directory.
+    Directory,
+    /// In a database that several processes share.
+    Database(Box<windlass_store_postgres::Settings>),
+    /// In NATS and a database that several processes share.
+    Nats(Box<windlass_store_nats::Settings>),
+}
+
 /// Opens the store.
 pub(super) fn open(
     settings: &Settings,
-    database: Option<&windlass_store_postgres::Settings>,
+    place: &Place,
     logs_json: bool,
 ) -> Result<Session, Failure> {
-    match database {
-        None => directory(settings),
-        Some(database) => {
-            let store = connect(settings, database, logs_json)?;
+    let waiting = Waiting {
+        settings,
+        logs_json,
+    };
+    match place {
+        Place::Directory => directory(settings),
+        Place::Database(database) => {
+            let what = format!("the database {}", database.address());
+            let store = waiting.until_there(&what, || match PostgresStore::open(database) {
+                Ok(store) => Ok(Ok(store)),
+                Err(OpenError::Away(error)) => Ok(Err(error.to_string())),
+                Err(refused) => Err(crate::database::failure(refused)),
+            })?;
             Ok(Session::shared(settings.clone(), store))
+        }
+        Place::Nats(nats) => {
+            let what = format!("NATS at {} and its database", nats.address());
+            let store = waiting.until_there(&what, || match NatsStore::open(nats) {
+                Ok(store) => Ok(Ok(store)),
+                Err(windlass_store_nats::OpenError::Away(error)) => Ok(Err(error.to_string())),
+                Err(refused) => Err(crate::nats::failure(refused)),
+            })?;
+            Ok(Session::shared_in_nats(settings.clone(), store))
         }
     }
 }
@@ -43,33 +72,37 @@ fn directory(settings: &Settings) -> Result<Session, Failure> {
         .hint("stop it, or name another with --data-dir"))
 }
 
-/// The database. A server that starts before its database waits for it.
-fn connect(
-    settings: &Settings,
-    database: &windlass_store_postgres::Settings,
+/// A server that starts before its database, or NATS, waits for it.
+struct Waiting<'a> {
+    settings: &'a Settings,
     logs_json: bool,
-) -> Result<PostgresStore, Failure> {
-    let mut told = String::new();
-    loop {
-        let error = match PostgresStore::open(database) {
-            Ok(store) => return Ok(store),
-            Err(OpenError::Refused(error)) => {
-                return Err(Failure::new(Exit::Storage, "DATABASE_REFUSED", error));
+}
+
+impl Waiting<'_> {
+    /// Tries until it is there; the inner error says why it is not.
+    fn until_there<S>(
+        &self,
+        what: &str,
+        open: impl Fn() -> Result<Result<S, String>, Failure>,
+    ) -> Result<S, Failure> {
+        let mut told = String::new();
+        loop {
+            let error = match open()? {
+                Ok(store) => return Ok(store),
+                Err(error) => error,
+            };
+            // Said once for each reason, not at every try.
+            if error != told {
+                let line = format!("waiting for {what}: {error}");
+                match self.logs_json {
+                    // The log has not begun.
+                    true => output::say(&json!({ "level": "WARN", "message": line }).to_string()),
+                    false => self.settings.output.say(&line),
+                }
+                told = error;
             }
-            Err(OpenError::Away(error)) => error.to_string(),
-        };
-        // Said once for each reason, not at every try.
-        if error != told {
-            let address = database.address();
-            let line = format!("waiting for the database {address}: {error}");
-            match logs_json {
-                // The log has not begun.
-                true => output::say(&json!({ "level": "WARN", "message": line }).to_string()),
-                false => settings.output.say(&line),
-            }
-            told = error;
+            std::thread::sleep(RETRY_PAUSE);
         }
-        std::thread::sleep(RETRY_PAUSE);
     }
 }
 

@@ -4,6 +4,7 @@ use windlass_api::Figure;
 use windlass_api::auth::Auth;
 use windlass_engine::Engine;
 use windlass_store::Wait as _;
+use windlass_store_nats::NatsStore;
 use windlass_store_postgres::PostgresStore;
 use windlass_telemetry::{QueueReading, Reading, ReadingKind, Telemetry};
 
@@ -60,6 +61,18 @@ pub(super) fn show_database(telemetry: &Telemetry, database: PostgresStore) {
                 pool.waiting,
             ),
         ]
+    });
+}
+
+/// Adds how far the database is behind the log in NATS.
+pub(super) fn show_nats(telemetry: &Telemetry, store: NatsStore) {
+    telemetry.readings(move || {
+        vec![Reading {
+            name: "windlass_nats_unapplied_records",
+            help: "Records that this process published to NATS and the database has not yet.",
+            kind: ReadingKind::Gauge,
+            value: store.unapplied(),
+        }]
     });
 }
 

@@ -86,7 +86,7 @@ fn start(
         worker_labels: options.worker_labels.clone(),
         ..settings.clone()
     };
-    let session = backend::open(&settings, options.database.as_ref(), options.logs_json)?;
+    let session = backend::open(&settings, &options.place, options.logs_json)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -127,6 +127,9 @@ async fn serve(
     figures::show(&telemetry, (server.figures(), gate.figures()), &auth);
     if let Some(database) = session.database.clone() {
         figures::show_database(&telemetry, database);
+    }
+    if let Some(nats) = session.nats.clone() {
+        figures::show_nats(&telemetry, nats);
     }
     let app = app(session, &engine, &options, (auth, &keys), &telemetry)?;
     // Commands on the same data directory act through this process.

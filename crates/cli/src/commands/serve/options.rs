@@ -19,6 +19,8 @@ use crate::exit::{Exit, Failure};
 use crate::registry::action_options;
 use crate::session::Settings;
 
+use super::backend::Place;
+
 /// How often workers over HTTP send a heartbeat.
 const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(3);
 
@@ -45,8 +47,8 @@ pub(super) struct Options {
     pub(super) workers: Option<u32>,
     /// What the workers here have.
     pub(super) worker_labels: windlass_orchestrator::Labels,
-    /// The database, if runs are kept in one that several processes share.
-    pub(super) database: Option<windlass_store_postgres::Settings>,
+    /// Where runs are kept.
+    pub(super) place: Place,
     keys: Option<JwtOptions>,
     allow_exec: bool,
 }
@@ -70,6 +72,8 @@ impl Options {
             ("listen", arguments.listen.clone()),
             ("backend", arguments.backend.map(|it| it.name().to_owned())),
             ("postgres_url", arguments.postgres_url.clone()),
+            ("nats_url", arguments.nats_url.clone()),
+            ("ack", arguments.ack.map(|it| it.name().to_owned())),
             ("role", listed(&names(&arguments.role))),
             ("worker_labels", listed(&arguments.worker_labels)),
             ("workers", arguments.workers.map(|it| it.to_string())),
@@ -103,7 +107,7 @@ impl Options {
                 false => Access::public(),
             },
             event_fanout: Arc::default(),
-            database: database(&config)?,
+            place: place(&config)?,
             roles: roles(&config)?,
             workers: config.number("workers"),
             worker_labels: config.list("worker_labels").into_iter().collect(),
@@ -160,21 +164,22 @@ fn roles(config: &Config) -> Result<Roles, Failure> {
         true => Roles::ALL,
         false => names.into(),
     };
-    if roles == Roles::ALL || config.value("backend") == Some("postgres") {
+    if roles == Roles::ALL || matches!(config.value("backend"), Some("postgres" | "nats")) {
         return Ok(roles);
     }
     let message = "a process with some roles alone needs a database that others share: on a data \
                    directory one process has every role";
     Err(Failure::new(Exit::Usage, "SETTING_INVALID", message)
-        .hint("leave --role out, or name the database with --backend postgres"))
+        .hint("leave --role out, or name the database with --backend postgres or nats"))
 }
 
-/// The database of the backend `postgres`.
-fn database(config: &Config) -> Result<Option<windlass_store_postgres::Settings>, Failure> {
-    if config.value("backend") != Some("postgres") {
-        return Ok(None);
-    }
-    crate::database::settings(config, None).map(Some)
+/// Where runs are kept.
+fn place(config: &Config) -> Result<Place, Failure> {
+    Ok(match config.value("backend") {
+        Some("postgres") => Place::Database(crate::database::settings(config, None)?.into()),
+        Some("nats") => Place::Nats(crate::nats::settings(config, None, None)?.into()),
+        _ => Place::Directory,
+    })
 }
 
 fn server(config: &Config) -> Result<ServerOptions, Failure> {

@@ -1,0 +1,144 @@
+//! Several servers over NATS and one PostgreSQL database: what one accepts another can answer for,
+//! and what one leaves behind another finishes.
+
+use serde_json::json;
+use windlass_test_support::nats::fresh_prefix;
+use windlass_test_support::process::{Client, ECHO, ServerProcess, WAIT, World};
+use windlass_test_support::{nats, postgres};
+
+/// An empty installation.
+struct Place {
+    database: String,
+    prefix: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            database: postgres::server().fresh(),
+            prefix: fresh_prefix(),
+        }
+    }
+
+    fn arguments(&self) -> [&str; 6] {
+        let nats = nats::server().url();
+        let database = &self.database;
+        [
+            "--backend",
+            "nats",
+            "--nats-url",
+            nats,
+            "--postgres-url",
+            database,
+        ]
+    }
+
+    /// A server, with a client of its own.
+    fn serve(&self, world: &World, more: &[&str]) -> (ServerProcess, Client) {
+        let variables = [
+            ("WINDLASS_RATE_PER_MINUTE", "0"),
+            ("WINDLASS_NATS_PREFIX", &self.prefix),
+        ];
+        let arguments = [&self.arguments()[..], more].concat();
+        let server = world.serve_with(&arguments, &variables);
+        let client = server.client();
+        (server, client)
+    }
+}
+
+fn signal(client: &Client, run: &str) {
+    let path = format!("/api/v1/executions/{run}/signal");
+    client
+        .post(&path, &json!({ "name": "go", "payload": run }))
+        .expect(200);
+}
+
+fn succeeded(client: &Client, run: &str) {
+    let ended = client.ended(run);
+    assert_eq!(ended["status"], "Succeeded", "{ended}");
+}
+
+#[test]
+fn two_servers_share_the_runs_of_nats() {
+    let (one, other) = (World::new(), World::new());
+    let place = Place::new();
+    let (_first, first) = place.serve(&one, &[]);
+    let (_second, second) = place.serve(&other, &["--ack", "projected"]);
+    first.publish(ECHO);
+    first.publish(WAIT);
+    let runs: Vec<String> = (0..16)
+        .map(|_| second.execute("echo", &json!({})))
+        .collect();
+    for run in &runs {
+        succeeded(&first, run);
+        succeeded(&second, run);
+    }
+    let waiting: Vec<String> = (0..8).map(|_| first.waiting("wait")).collect();
+    for (number, run) in waiting.iter().enumerate() {
+        match number % 2 {
+            0 => signal(&first, run),
+            _ => signal(&second, run),
+        }
+        succeeded(&second, run);
+    }
+}
+
+#[test]
+fn the_runs_of_a_server_on_nats_that_is_killed_end_on_another() {
+    let (one, other) = (World::new(), World::new());
+    let place = Place::new();
+    let (killed, first) = place.serve(&one, &[]);
+    first.publish(WAIT);
+    let runs: Vec<String> = (0..8).map(|_| first.waiting("wait")).collect();
+    let (_second, second) = place.serve(&other, &[]);
+    killed.kill();
+    for run in &runs {
+        signal(&second, run);
+        succeeded(&second, run);
+    }
+}
+
+#[test]
+fn everything_moves_from_a_data_directory_to_nats_and_back() {
+    let world = World::new();
+    let place = Place::new();
+    let run = {
+        let server = world.serve();
+        let client = server.client();
+        client.publish(WAIT);
+        let run = client.waiting("wait");
+        server.stop();
+        run
+    };
+    let variables = [("WINDLASS_NATS_PREFIX", &*place.prefix)];
+    let migrate = |from: &str, to: &str, more: &[&str]| {
+        let arguments = [
+            &["migrate", "--from", from, "--to", to][..],
+            &place.arguments()[2..],
+            more,
+        ];
+        let mut command = world.command(&arguments.concat());
+        command.envs(variables);
+        windlass_test_support::process::ended(command)
+    };
+    migrate("embedded", "nats", &[]).expect(0);
+    let back = world.path().join("back");
+    let back = back.to_str().expect("a path");
+    migrate("nats", "embedded", &["--to-data-dir", back]).expect(0);
+    let (_server, client) = place.serve(&world, &[]);
+    signal(&client, &run);
+    succeeded(&client, &run);
+}
+
+#[test]
+fn a_nats_server_that_cannot_be_worked_with_is_refused_with_what_to_do() {
+    let world = World::new();
+    let refused = world.run(&["serve", "--backend", "nats"]).expect(2);
+    assert!(refused.stderr.contains("--nats-url"), "{}", refused.stderr);
+    let place = Place::new();
+    let mut command = world.command(&[&["doctor"][..], &place.arguments()[2..]].concat());
+    command.env("WINDLASS_NATS_PREFIX", &place.prefix);
+    let doctor = windlass_test_support::process::ended(command);
+    assert!(doctor.stdout.contains("nats_server"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("sync_interval"), "{}", doctor.stdout);
+}
