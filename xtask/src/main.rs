@@ -7,6 +7,7 @@ mod api;
 mod chaos;
 mod clients;
 mod fuzz;
+mod nats;
 mod page;
 mod performance;
 mod postgres;
@@ -38,6 +39,7 @@ usage: cargo xtask <task>
   performance [BINARY]
                    the figures of the engine, by `windlass bench`; writes its section of
                    PERFORMANCE.md
+  nats             the tests of the NATS store alone, on servers of their own
   postgres         the tests of the PostgreSQL store alone, on a server of their own
   recording [BINARY]
                    the recording in the README: a run that is killed and resumed
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         ["performance", binary] => {
             root().and_then(|root| performance::write_engine(&root, Some(binary.as_ref())))
         }
+        ["nats"] => root().and_then(|root| nats::run(&root)),
         ["postgres"] => root().and_then(|root| postgres::run(&root)),
         ["recording"] => root().and_then(|root| recording::run(&root, None)),
         ["recording", binary] => {

@@ -33,7 +33,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     timed("PostgreSQL: tests", || cargo(root, TESTS)).context(repeat)
 }
 
-fn install(root: &Path) -> Result<()> {
+pub(crate) fn install(root: &Path) -> Result<()> {
     let script = root.join("crates/test-support/src/postgres/find.sh");
     let found = Command::new("sh")
         .arg(script)

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{api, clients, page, postgres, tidy};
+use crate::{api, clients, nats, page, postgres, tidy};
 
 /// One check: a heading and the arguments of cargo.
 struct Step {
@@ -59,7 +59,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         heading: "tests",
-        // The PostgreSQL store has a part of its own. All failures are told, not only the first:
+        // The stores on servers have parts of their own. All failures are told, not only the first:
         // a run takes minutes.
         arguments: &[
             "nextest",
@@ -68,7 +68,7 @@ const STEPS: &[Step] = &[
             "--all-features",
             "--no-fail-fast",
             "-E",
-            "not package(windlass-store-postgres)",
+            "not package(windlass-store-postgres) and not package(windlass-store-nats)",
         ],
         slow: false,
     },
@@ -93,6 +93,7 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
         timed(step.heading, || cargo(root, step.arguments))?;
     }
     timed("postgres", || postgres::run(root))?;
+    timed("nats", || nats::run(root))?;
     if !quick {
         timed("api", || api::run(root, None))?;
         timed("clients", || clients::run(root, None))?;
