@@ -325,6 +325,10 @@ fn command_line() {
                 "docs/server.md has the commands one by one",
             ),
             ("windlass bench", "it measures the machine for a minute"),
+            (
+                "windlass rebuild --from postgres",
+                "it needs NATS that lost a stream; nats.rs has one",
+            ),
             ("windlass blob", "it needs a blob; blobs.rs stores one"),
             ("windlass pools [", "docs/server.md has them one by one"),
             ("windlass cluster", ASKS_SERVER),

@@ -2,27 +2,32 @@
 //! and what one leaves behind another finishes.
 
 use serde_json::json;
-use windlass_test_support::nats::fresh_prefix;
+use windlass_test_support::nats::{OwnServer, fresh_prefix};
 use windlass_test_support::process::{Client, ECHO, ServerProcess, WAIT, World};
 use windlass_test_support::{nats, postgres};
 
 /// An empty installation.
 struct Place {
+    nats: String,
     database: String,
     prefix: String,
 }
 
 impl Place {
     fn new() -> Self {
+        Self::on(nats::server().url())
+    }
+
+    fn on(url: &str) -> Self {
         Self {
+            nats: url.to_owned(),
             database: postgres::server().fresh(),
             prefix: fresh_prefix(),
         }
     }
 
     fn arguments(&self) -> [&str; 6] {
-        let nats = nats::server().url();
-        let database = &self.database;
+        let Self { nats, database, .. } = self;
         [
             "--backend",
             "nats",
@@ -141,4 +146,35 @@ fn a_nats_server_that_cannot_be_worked_with_is_refused_with_what_to_do() {
     let doctor = windlass_test_support::process::ended(command);
     assert!(doctor.stdout.contains("nats_server"), "{}", doctor.stdout);
     assert!(doctor.stdout.contains("sync_interval"), "{}", doctor.stdout);
+}
+
+/// A server that lost everything is refused with what to do, which helps.
+#[test]
+fn streams_that_nats_lost_are_restored_and_the_runs_go_on() {
+    let world = World::new();
+    let mut server = OwnServer::start();
+    let place = Place::on(&server.url());
+    let (process, client) = place.serve(&world, &["--ack", "projected"]);
+    client.publish(WAIT);
+    let runs: Vec<String> = (0..4).map(|_| client.waiting("wait")).collect();
+    process.stop();
+    server.kill();
+    server.lose_everything();
+    server.start_again();
+    let run = |command: &[&str]| {
+        let arguments = [command, &place.arguments()[2..]].concat();
+        let mut command = world.command(&arguments);
+        command.env("WINDLASS_NATS_PREFIX", &place.prefix);
+        windlass_test_support::process::ended(command)
+    };
+    let refused = run(&["serve", "--backend", "nats"]).expect(74);
+    let advice = "windlass rebuild --from postgres";
+    assert!(refused.stderr.contains(advice), "{}", refused.stderr);
+    let restored = run(&["rebuild", "--from", "postgres", "--json"]).expect(0);
+    assert_eq!(restored.json()["restored"], 4);
+    let (_process, client) = place.serve(&world, &[]);
+    for run in &runs {
+        signal(&client, run);
+        succeeded(&client, run);
+    }
 }

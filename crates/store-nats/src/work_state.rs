@@ -12,6 +12,12 @@ use windlass_store::{
     WorkLease,
 };
 
+/// Tenant and action: what a worker pulls by.
+type Channel = (Option<Box<str>>, Box<str>);
+
+/// By priority, then age.
+type Order = (Reverse<u8>, u64);
+
 /// What is noted with an item; the dispatch is the payload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WorkMeta {
@@ -147,7 +153,7 @@ impl Known {
         self.meta.key()
     }
 
-    fn order(&self) -> (Reverse<u8>, u64) {
+    fn order(&self) -> Order {
         (Reverse(self.meta.priority), self.meta.age)
     }
 
@@ -202,7 +208,7 @@ impl Write {
 #[derive(Debug, Default)]
 pub(crate) struct WorkState {
     items: HashMap<WorkKey, Known>,
-    waiting: BTreeMap<(Option<Box<str>>, Box<str>), BTreeSet<((Reverse<u8>, u64), WorkKey)>>,
+    waiting: BTreeMap<Channel, BTreeSet<(Order, WorkKey)>>,
     leased: BTreeSet<WorkKey>,
 }
 
