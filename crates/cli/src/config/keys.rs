@@ -96,6 +96,9 @@ pub(crate) enum Kind {
     Database,
 }
 
+/// The storage backends.
+const BACKENDS: [&str; 3] = ["embedded", "postgres", "nats"];
+
 impl Kind {
     /// Says what a value must be if it is not that.
     pub(super) fn check(self, value: &str) -> Result<(), &'static str> {
@@ -189,10 +192,7 @@ impl Kind {
                 "auto, json or text",
             ),
             Self::Roles => (are_roles(value), ROLES),
-            Self::Backend => (
-                matches!(value, "embedded" | "postgres" | "nats"),
-                "embedded, postgres or nats",
-            ),
+            Self::Backend => (BACKENDS.contains(&value), "embedded, postgres or nats"),
             Self::Acknowledge => (matches!(value, "log" | "projected"), "log or projected"),
             Self::Database => (
                 windlass_store_postgres::Settings::parse(value).is_ok(),
