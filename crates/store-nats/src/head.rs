@@ -86,6 +86,7 @@ impl Inner {
         let subject = self.log_subject(run);
         let mut from = self.watermarks.reached(self.stream_number(run)) + 1;
         let mut stored = stored;
+        let mut whole = false;
         while stored.sequence < head.sequence {
             let found = stream
                 .stream
@@ -96,6 +97,12 @@ impl Inner {
                 .await;
             let row = match found {
                 Ok(message) => Row::from_stored(message),
+                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound && !whole => {
+                    // The database may be behind its own watermark: it was restored from a
+                    // backup.
+                    (from, whole) = (1, true);
+                    continue;
+                }
                 Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => {
                     // Another process may have applied the rest and removed the messages.
                     let now = self.postgres.head(run).await?;
@@ -110,6 +117,10 @@ impl Inner {
             from = row.sequence + 1;
             let message = LogMessage::read(&row)?;
             if message.kind != Kind::Record || message.head.sequence <= stored.sequence {
+                continue;
+            }
+            if message.head.sequence != stored.sequence + 1 && !whole {
+                (from, whole) = (1, true);
                 continue;
             }
             if message.head.sequence != stored.sequence + 1 {

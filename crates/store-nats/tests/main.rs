@@ -9,6 +9,7 @@
 
 mod common;
 mod conformance;
+mod faults;
 mod races;
 mod recovery;
 mod semantics;
