@@ -1,6 +1,8 @@
 //! Several servers over NATS and one PostgreSQL database: what one accepts another can answer for,
 //! and what one leaves behind another finishes.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use windlass_test_support::nats::{OwnServer, fresh_prefix};
 use windlass_test_support::process::{Client, ECHO, ServerProcess, WAIT, World};
@@ -84,6 +86,43 @@ fn two_servers_share_the_runs_of_nats() {
             0 => signal(&first, run),
             _ => signal(&second, run),
         }
+        succeeded(&second, run);
+    }
+}
+
+/// A server pulls from the queue of all; what it cannot hand out stays there for the server that
+/// works on the run. Outcomes that are larger than a record travel as values.
+#[test]
+fn workers_that_poll_several_servers_on_nats_get_every_task() {
+    let (one, other) = (World::new(), World::new());
+    let place = Place::new();
+    let (_first, first) = place.serve(&one, &[]);
+    let (_second, second) = place.serve(&other, &[]);
+    first.publish(r#"{"id":"remote","nodes":[{"id":"n","actionType":"py.add"}]}"#);
+    let runs: BTreeSet<String> = (0..12)
+        .map(|_| first.execute("remote", &json!({})))
+        .collect();
+    let mut open = runs.clone();
+    for turn in 0..200 {
+        let client = if turn % 2 == 0 { &first } else { &second };
+        let poll = json!({ "protocol": 1, "worker": "w", "slots": 4, "waitMs": 200,
+                           "actions": [{ "actionType": "py.add" }] });
+        let answer = client.post("/api/v1/workers/poll", &poll).expect(200);
+        for task in answer.json()["tasks"].as_array().expect("a list") {
+            let path = format!(
+                "/api/v1/workers/tasks/{}/complete",
+                task["taskId"].as_str().expect("an id")
+            );
+            let done = json!({ "lease": task["lease"], "output": "x".repeat(20_000) });
+            client.post(&path, &done).expect(200);
+            open.remove(task["executionId"].as_str().expect("an id"));
+        }
+        if open.is_empty() {
+            break;
+        }
+    }
+    assert!(open.is_empty(), "no worker got {open:?}");
+    for run in &runs {
         succeeded(&second, run);
     }
 }

@@ -86,6 +86,7 @@ fn next_round(open: &[Option<Append>]) -> Vec<usize> {
 
 impl Inner {
     async fn append_one(&self, append: Append) -> Answer {
+        self.has_room().map_err(AppendError::Failed)?;
         let begun = Instant::now();
         // An unknown head with this place is looked up; a first record needs no look.
         let mut is_fresh = false;

@@ -291,6 +291,10 @@ impl LogMessage {
         })
     }
 
+    pub(crate) fn is_record(&self) -> bool {
+        self.kind == Kind::Record
+    }
+
     /// The append that the message holds, as the database takes it: values and offers are kept
     /// in JetStream, so values are only referred to, by rows without bytes.
     pub(crate) fn append(&self) -> Option<Append> {

@@ -81,57 +81,53 @@ impl Inner {
     }
 
     /// Applies the messages of a run after what the database has.
+    ///
+    /// Other tasks and processes apply too, and remove messages that the database has. So a
+    /// message that is not there is lost only if the database, asked afterwards, lacks it too.
     pub(crate) async fn fill(&self, run: RunId, stored: Head, head: Head) -> Result<(), Error> {
-        let stream = self.log_stream(run);
-        let subject = self.log_subject(run);
         let mut from = self.watermarks.reached(self.stream_number(run)) + 1;
         let mut stored = stored;
         let mut whole = false;
         while stored.sequence < head.sequence {
-            let found = stream
-                .stream
-                .raw_message_builder()
-                .next_by_subject(subject.clone())
-                .sequence(from)
-                .send()
-                .await;
-            let row = match found {
-                Ok(message) => Row::from_stored(message),
-                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound && !whole => {
-                    // The database may be behind its own watermark: it was restored from a
-                    // backup.
-                    (from, whole) = (1, true);
+            let message = self.next_message(run, from).await?;
+            let next = stored.sequence + 1;
+            match message {
+                Some(message) if message.head.sequence == next && message.is_record() => {
+                    (from, stored) = (message.sequence + 1, message.head);
+                    if let Some(change) = Change::of(message) {
+                        self.apply_one(change).await?;
+                    }
                     continue;
                 }
-                Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => {
-                    // Another process may have applied the rest and removed the messages.
-                    let now = self.postgres.head(run).await?;
-                    if now.sequence >= head.sequence {
-                        return Ok(());
-                    }
-                    let reason = "messages of the log are lost";
-                    return Err(damaged(&stream.name, run, now.sequence + 1, reason));
+                Some(message) if message.head.sequence < next || !message.is_record() => {
+                    from = message.sequence + 1;
+                    continue;
                 }
-                Err(error) => return Err(unavailable("a message cannot be read", &error)),
-            };
-            from = row.sequence + 1;
-            let message = LogMessage::read(&row)?;
-            if message.kind != Kind::Record || message.head.sequence <= stored.sequence {
-                continue;
+                _ => {}
             }
-            if message.head.sequence != stored.sequence + 1 && !whole {
+            let now = self.postgres.head(run).await?;
+            if now.sequence > stored.sequence {
+                (from, stored) = (1, now);
+            } else if !whole {
+                // The database may be behind its own watermark: it was restored from a backup.
                 (from, whole) = (1, true);
-                continue;
-            }
-            if message.head.sequence != stored.sequence + 1 {
-                let reason = "messages of the log are lost";
-                return Err(damaged(&stream.name, run, stored.sequence + 1, reason));
-            }
-            stored = message.head;
-            if let Some(change) = Change::of(message) {
-                self.apply_one(change).await?;
+            } else {
+                let name = &self.log_stream(run).name;
+                return Err(damaged(name, run, next, "messages of the log are lost"));
             }
         }
         Ok(())
+    }
+
+    /// The first message of a run's log at or after a place in its stream.
+    async fn next_message(&self, run: RunId, from: u64) -> Result<Option<LogMessage>, Error> {
+        let stream = &self.log_stream(run).stream;
+        let asked = stream.raw_message_builder();
+        let asked = asked.next_by_subject(self.log_subject(run)).sequence(from);
+        match asked.send().await {
+            Ok(message) => LogMessage::read(&Row::from_stored(message)).map(Some),
+            Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(unavailable("a message cannot be read", &error)),
+        }
     }
 }

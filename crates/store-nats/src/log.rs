@@ -21,9 +21,7 @@ impl Log for NatsStore {
         let task = self.spawn(async move {
             let answers = append::append(std::sync::Arc::clone(&inner), batch).await;
             if starts {
-                // The records are durable; a start that the database has not yet is only
-                // acknowledged late.
-                let _ = inner.acknowledge().await;
+                inner.acknowledge().await;
             }
             answers
         });

@@ -22,6 +22,9 @@ use crate::store::{Inner, closed};
 /// Changes that are applied together.
 const MOST_CHANGES: usize = 256;
 
+/// Changes that may wait for the database, in memory.
+const MOST_WAITING: u64 = 50_000;
+
 /// How long the projector waits before it tries again.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -119,6 +122,10 @@ pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver
                     let count = batch.len() as u64;
                     inner.projector.done.send_modify(|done| *done += count);
                     inner.keep_watermarks(false).await;
+                    let ended = ended_runs(&batch);
+                    if !ended.is_empty() {
+                        tokio::spawn(async move { inner.shorten(ended).await });
+                    }
                     break;
                 }
                 Err(_) => {
@@ -131,7 +138,30 @@ pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver
     }
 }
 
+/// The runs that end with one of these changes, and the places of those changes.
+fn ended_runs(changes: &[Change]) -> Vec<(RunId, u64)> {
+    let ends = changes.iter().filter(|change| match &change.kind {
+        ChangeKind::Record(append, ..) => {
+            let row = append.row.as_ref();
+            append.head.sequence > 0 && row.is_some_and(|row| row.status.is_final())
+        }
+        ChangeKind::Forgotten(_) | ChangeKind::Nothing => false,
+    });
+    ends.map(|change| (change.run, change.sequence)).collect()
+}
+
 impl Inner {
+    /// Removes the messages of runs that have ended, all but the last, which is the fence: the
+    /// database has them.
+    async fn shorten(&self, ended: Vec<(RunId, u64)>) {
+        for (run, sequence) in ended {
+            let purging = self.log_stream(run).stream.purge();
+            let purging = purging.filter(self.log_subject(run));
+            // What stays only takes space.
+            let _ = purging.sequence(sequence).await;
+        }
+    }
+
     /// Waits until the database has everything that this process has published by now.
     pub(crate) async fn barrier(&self) -> Result<(), Error> {
         let target = self.projector.enqueued.load(Ordering::SeqCst);
@@ -275,10 +305,20 @@ impl Inner {
     }
 
     /// For callers outside: wait for rows, if a start is to be acknowledged only then.
-    pub(crate) async fn acknowledge(self: &Arc<Self>) -> Result<(), Error> {
-        match self.settings.ack_projected {
-            true => self.barrier().await,
-            false => Ok(()),
+    pub(crate) async fn acknowledge(self: &Arc<Self>) {
+        // As long as it takes: an answer without the rows is what the setting forbids.
+        while self.settings.ack_projected && self.barrier().await.is_err() {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Refuses more records while the database is too far behind: what waits is in memory.
+    pub(crate) fn has_room(&self) -> Result<(), Error> {
+        match self.projector.lag() < MOST_WAITING {
+            true => Ok(()),
+            false => Err(Error::Unavailable(format!(
+                "{MOST_WAITING} records wait for the database, which does not follow the log"
+            ))),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Wake-ups: plain messages without JetStream, which may be lost. A bell rings after the database
-//! has what this process published before: a process that hears it finds the rows.
+//! Wake-ups: plain messages without JetStream, which may be lost. The bell of a partition rings
+//! after the database has what this process published before: its owner, who looks at rows, finds
+//! them. The others are about what is not in rows.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -55,8 +56,11 @@ fn read(line: &str) -> Option<Bell> {
 impl Wakes for NatsStore {
     fn ring(&self, bells: &[Bell]) -> Pending<'_, Result<(), Error>> {
         let text = written(bells);
+        let of_rows = bells.iter().any(|bell| matches!(bell, Bell::Partition(_)));
         self.task(move |inner| async move {
-            inner.barrier().await?;
+            if of_rows {
+                inner.barrier().await?;
+            }
             let sent = inner
                 .client
                 .publish(inner.names.bells(), text.into_bytes().into());

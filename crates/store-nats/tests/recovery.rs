@@ -196,3 +196,40 @@ fn three_replicas_go_on_without_one() {
     let records = store.read(run_id(1), 1, usize::MAX).wait().unwrap();
     assert_eq!(records.len() as u64, head.sequence);
 }
+
+/// A run that has ended leaves one message in its stream, which still is its fence, and reads give
+/// every record.
+#[test]
+fn a_run_that_has_ended_leaves_its_last_message() {
+    let server = OwnServer::start();
+    let store = NatsStore::open(&settings_on(&server.url())).unwrap();
+    let mut head = must_append(&store, started(1));
+    for n in 2..6 {
+        head = must_append(&store, record(run_id(1), head, n, b"x"));
+    }
+    let end = Append {
+        row: Some(windlass_store::RunRow {
+            status: windlass_core::RunStatus::Succeeded,
+            ended_at: Some(windlass_core::Millis(1)),
+            ..row(run_id(1))
+        }),
+        ..record(run_id(1), head, 6, b"end")
+    };
+    let ended = must_append(&store, end);
+    let messages = || {
+        let facts = store.health().wait().unwrap().facts;
+        let found = facts.into_iter().find(|(name, _)| name == "log_messages");
+        found.unwrap().1
+    };
+    while messages() != "1" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(store.head(run_id(1)).wait().unwrap(), ended);
+    assert_eq!(
+        store.read(run_id(1), 1, usize::MAX).wait().unwrap().len(),
+        6
+    );
+    let stale = append_one(&store, record(run_id(1), head, 7, b"late"));
+    assert!(matches!(stale, Err(AppendError::Conflict(found)) if found == ended));
+    must_append(&store, record(run_id(1), ended, 7, b"goes on"));
+}
