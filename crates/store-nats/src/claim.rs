@@ -150,6 +150,18 @@ impl Inner {
         Ok(stands.then(|| row.payload.to_vec()))
     }
 
+    /// Whether a run holds a claim.
+    pub(crate) async fn holds_claim(
+        &self,
+        run: RunId,
+        namespace: &str,
+        key: &str,
+    ) -> Result<bool, Error> {
+        let row = self.claims.row(&self.claim_subject(namespace, key)).await?;
+        let Some(row) = row else { return Ok(false) };
+        Ok(row.meta::<ClaimMeta>()?.run == Some(run))
+    }
+
     /// Removes the claim of a run that is forgotten.
     pub(crate) async fn remove_claim(
         &self,

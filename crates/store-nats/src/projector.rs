@@ -198,13 +198,21 @@ impl Inner {
         try_join_all(consuming).await?;
         let batch = records.iter().map(|it| (**it.0).clone()).collect();
         let answers = self.postgres.append(batch).await;
+        let mut begun = Vec::new();
         for ((append, head), answer) in records.into_iter().zip(answers) {
             let fits = match answer {
-                Ok(_) => continue,
+                Ok(_) => {
+                    if head.sequence == 1 {
+                        begun.push(self.remove_if_forgotten(append));
+                    }
+                    continue;
+                }
                 Err(error) => self.resolve(append, head, error).await,
             };
             match fits {
                 Ok(()) => {}
+                // A run that was forgotten meanwhile lacks everything, and is not damaged.
+                Err(Error::Damaged(_)) if self.is_forgotten(append.run).await? => {}
                 Err(error @ Error::Damaged(_)) => self.quarantine(append.run, &error).await?,
                 Err(error) if give_up && self.postgres_answers().await => {
                     self.quarantine(append.run, &error).await?;
@@ -212,6 +220,7 @@ impl Inner {
                 Err(error) => return Err(error),
             }
         }
+        try_join_all(begun).await?;
         for change in changes {
             if let ChangeKind::Forgotten(message) = &change.kind {
                 self.finish_forgetting(message).await?;

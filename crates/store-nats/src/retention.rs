@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Error, Head, Pending, Queries as _, REQUEST_CLAIM, Retention, RunRow, request_key,
+    Append, Error, Head, Pending, Queries as _, REQUEST_CLAIM, Retention, RunRow, request_key,
 };
 
 use crate::codec::{Kind, LogMessage, LogMeta};
@@ -87,6 +87,31 @@ impl Inner {
         let purged = purging.sequence(message.sequence + 1).await;
         purged.map_err(|error| unavailable("messages cannot be removed", &error))?;
         Ok(())
+    }
+
+    /// Whether nothing of a run is left, in its stream and in the database.
+    pub(crate) async fn is_forgotten(&self, run: RunId) -> Result<bool, Error> {
+        let is_gone = !matches!(self.end(run).await?, End::At(..));
+        Ok(is_gone && self.postgres.heads(vec![run]).await?.is_empty())
+    }
+
+    /// Removes a run whose first record reached the database only after the run was forgotten:
+    /// the message that forgets it comes before its rows are removed, so a look after the first
+    /// record was applied finds it, or the rows are removed later than that.
+    pub(crate) async fn remove_if_forgotten(&self, first: &Append) -> Result<(), Error> {
+        let run = first.run;
+        if matches!(self.end(run).await?, End::At(..)) {
+            return Ok(());
+        }
+        // The request id stays taken if its claim does.
+        let keep = match &first.row {
+            None => false,
+            Some(row) => {
+                let key = request_key(row.tenant.as_deref(), &row.workflow, &row.request_id);
+                self.holds_claim(run, REQUEST_CLAIM, &key).await?
+            }
+        };
+        self.postgres.remove_runs(vec![run], keep).await
     }
 
     async fn forget_some(&self, runs: &[RunId], keep: bool) -> Result<u64, Error> {
