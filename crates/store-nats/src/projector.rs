@@ -191,7 +191,7 @@ impl Inner {
         for change in changes {
             if let ChangeKind::Record(append, head, consumed) = &change.kind {
                 consuming.push(self.remove_consumed(change.run, consumed));
-                records.push((append, *head));
+                records.push((append, *head, change.sequence));
             }
         }
         // Before the database has the records, so that one that it has leaves no offer behind.
@@ -199,11 +199,11 @@ impl Inner {
         let batch = records.iter().map(|it| (**it.0).clone()).collect();
         let answers = self.postgres.append(batch).await;
         let mut begun = Vec::new();
-        for ((append, head), answer) in records.into_iter().zip(answers) {
+        for ((append, head, sequence), answer) in records.into_iter().zip(answers) {
             let fits = match answer {
                 Ok(_) => {
                     if head.sequence == 1 {
-                        begun.push(self.remove_if_forgotten(append));
+                        begun.push(self.remove_if_forgotten(append, sequence));
                     }
                     continue;
                 }

@@ -10,6 +10,7 @@ use windlass_store::{
     Append, Error, Head, Pending, Queries as _, REQUEST_CLAIM, Retention, RunRow, request_key,
 };
 
+use crate::catch_up::last_sequence;
 use crate::codec::{Kind, LogMessage, LogMeta};
 use crate::error::{PublishFault, unavailable};
 use crate::head::End;
@@ -98,9 +99,17 @@ impl Inner {
     /// Removes a run whose first record reached the database only after the run was forgotten:
     /// the message that forgets it comes before its rows are removed, so a look after the first
     /// record was applied finds it, or the rows are removed later than that.
-    pub(crate) async fn remove_if_forgotten(&self, first: &Append) -> Result<(), Error> {
+    ///
+    /// A stream that lost the message is another matter: then the rows are all that is left.
+    pub(crate) async fn remove_if_forgotten(
+        &self,
+        first: &Append,
+        sequence: u64,
+    ) -> Result<(), Error> {
         let run = first.run;
-        if matches!(self.end(run).await?, End::At(..)) {
+        if matches!(self.end(run).await?, End::At(..))
+            || last_sequence(self.log_stream(run)).await? < sequence
+        {
             return Ok(());
         }
         // The request id stays taken if its claim does.

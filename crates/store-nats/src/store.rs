@@ -326,15 +326,17 @@ impl Inner {
             ("log_partitions".to_owned(), self.partitions.to_string()),
             ("log_streams".to_owned(), self.logs.len().to_string()),
         ];
-        let (mut messages, mut bytes) = (0, 0);
+        let (mut messages, mut bytes, mut published) = (0, 0, 0);
         for log in &self.logs {
             let info = log.stream.get_info().await.map_err(|error| {
                 crate::error::unavailable(&format!("the stream {}", log.name), &error)
             })?;
             messages += info.state.messages;
             bytes += info.state.bytes;
+            published += info.state.last_sequence;
         }
         facts.push(("log_messages".into(), messages.to_string()));
+        facts.push(("log_published".into(), published.to_string()));
         facts.push(("log_bytes".into(), bytes.to_string()));
         facts.push(("projection_lag".into(), self.projector.lag().to_string()));
         Ok(facts)

@@ -137,11 +137,11 @@ async fn runs(sizes: Sizes, store: &NatsStore, raw: RawPublishes) -> Result<Valu
     }))
 }
 
-/// How many messages the logs have.
+/// How many messages were published to the logs; those of ended runs are removed.
 async fn records(store: &NatsStore) -> Result<u64, Failure> {
     let health = store.health().await?;
     let facts = health.facts.iter();
-    let found = facts.filter(|(name, _)| name == "log_messages");
+    let found = facts.filter(|(name, _)| name == "log_published");
     let counts = found.filter_map(|(_, value)| value.parse::<u64>().ok());
     Ok(counts.sum())
 }
