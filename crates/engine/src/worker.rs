@@ -20,6 +20,7 @@ use crate::frozen_at::frozen_at;
 use crate::limits::limits;
 use crate::names::{check_resources, with_valid_code};
 use crate::options::Options;
+use crate::ownership::Permit;
 use crate::plans::Plans;
 use crate::render::{Effort, Rendered, Secrets, prepare, render};
 use crate::scrub::{scrub, scrub_text};
@@ -50,10 +51,16 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Runs one attempt to its end. Its time covers rendering and the call.
-    pub(crate) async fn run(&self, dispatch: &Arc<Dispatch>, stop: CancellationToken) -> Report {
+    /// Runs one attempt to its end. Its time covers rendering and the call. Nothing is reported
+    /// of an attempt that is another process's before its action is called.
+    pub(crate) async fn run(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        permit: &Permit,
+        stop: CancellationToken,
+    ) -> Option<Report> {
         let time = Duration::from_millis(dispatch.timeout_ms);
-        self.run_within(dispatch, time, stop).await
+        self.run_within(dispatch, time, permit, stop).await
     }
 
     /// Whether this process calls the action of an attempt itself.
@@ -69,10 +76,11 @@ impl Workers {
         &self,
         dispatch: &Arc<Dispatch>,
         mut time: Duration,
+        permit: &Permit,
         stop: CancellationToken,
-    ) -> Report {
+    ) -> Option<Report> {
         let Some(mut slot) = self.slot(dispatch.priority, &stop).await else {
-            return self.stopped();
+            return Some(self.stopped());
         };
         let started = self.options.clock.now();
         self.at_work.begin(dispatch, started);
@@ -87,12 +95,12 @@ impl Workers {
                 let rendered = tokio::select! {
                     biased;
                     rendered = self.render_elsewhere(dispatch, secrets, time) => rendered,
-                    () = stop.cancelled() => return self.stopped(),
+                    () = stop.cancelled() => return Some(self.stopped()),
                 };
                 time = time.saturating_sub(begun.elapsed());
                 match self.slot(dispatch.priority, &stop).await {
                     Some(again) => slot = again,
-                    None => return self.stopped(),
+                    None => return Some(self.stopped()),
                 }
                 rendered
             }
@@ -100,13 +108,16 @@ impl Workers {
         let rendered = match rendered {
             Ok(rendered) => rendered,
             Err(failure) => {
-                return Report {
+                return Some(Report {
                     started,
                     ..self.report(Outcome::Failed(failure))
-                };
+                });
             }
         };
         crash::point("before-action");
+        if !permit.is_granted(&stop).await {
+            return (!permit.is_over()).then(|| self.stopped());
+        }
         let shared = SharedWithAction::default();
         let mut called = self
             .call(dispatch, &rendered, time, (stop.clone(), shared.clone()))
@@ -130,7 +141,7 @@ impl Workers {
             parameters.prepare();
         }
         crash::point("before-outcome");
-        report
+        Some(report)
     }
 
     /// Renders the parameters of an attempt for a worker outside the process, without a place

@@ -10,6 +10,7 @@
 mod acting;
 mod append_faults;
 mod cluster;
+mod cluster_begin;
 mod cluster_commands;
 mod cluster_limits;
 mod cluster_work;

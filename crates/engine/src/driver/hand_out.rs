@@ -15,6 +15,7 @@ use windlass_store::{Error, Wait as _, crash};
 use super::{Driver, Message, Task};
 use crate::engine_event::EngineEvent;
 use crate::evaluators::{self, Next, Turn};
+use crate::ownership::Permit;
 
 impl Driver {
     pub(super) fn dispatch(&mut self, dispatch: Arc<Dispatch>) {
@@ -43,8 +44,13 @@ impl Driver {
         let outbox = self.outbox.clone();
         let token = stop.clone();
         let called = Arc::clone(&dispatch);
+        let permit = Permit::now(&self.shared);
         let task = tokio::spawn(async move {
-            let report = Box::new(workers.run(&dispatch, token).await);
+            // Without a report the run is dropped here: the lease is gone.
+            let Some(report) = workers.run(&dispatch, &permit, token).await else {
+                return;
+            };
+            let report = Box::new(report);
             if keep_output && let Outcome::Succeeded(output) = &report.outcome {
                 workers.values.remember(output.digest(), output.text());
             }

@@ -4,6 +4,7 @@
 //! acts on a run asks it. An engine that has its store to itself works on everything, and asks
 //! nothing.
 
+mod permit;
 mod run;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use windlass_core::RunId;
 use windlass_orchestrator::supervisor::{LeaseOptions, Ownership, partition_of};
 use windlass_store::{Partition, Partitions, SessionId};
 
+pub(crate) use permit::Permit;
 pub(crate) use run::{own_always, ring};
 
 /// The partitions that this engine works on.
@@ -91,6 +93,11 @@ impl Owned {
     pub(crate) fn session(&self) -> Option<SessionId> {
         let cluster = self.cluster.as_ref()?;
         cluster.machine().session(cluster.now())
+    }
+
+    /// The session that this engine joined last, also while it is in doubt whether it is live.
+    fn joined(&self) -> Option<SessionId> {
+        self.cluster.as_ref()?.machine().last_session()
     }
 
     /// How many partitions there are, once that is known.

@@ -15,6 +15,7 @@ use super::open::{Closed, key_of};
 use super::{Remote, is_reserved};
 use crate::Backend;
 use crate::driver::Message;
+use crate::ownership::Permit;
 use crate::shared::Shared;
 use crate::worker::Workers;
 
@@ -53,8 +54,10 @@ pub(crate) async fn offer(
         // For a name that no worker may declare there is nothing to wait for.
         if wait.is_zero() || is_refused {
             shared.remote.open.remove(key);
-            let report = Box::new(workers.run(&dispatch, CancellationToken::new()).await);
-            let _ = outbox.send(ended(key, report)).await;
+            let (permit, stop) = (Permit::now(&shared), CancellationToken::new());
+            if let Some(report) = workers.run(&dispatch, &permit, stop).await {
+                let _ = outbox.send(ended(key, Box::new(report))).await;
+            }
             return;
         }
         let at = Instant::now() + wait;

@@ -73,6 +73,15 @@ impl World {
 
     /// Starts a process with these roles; its number.
     pub async fn join_as(&self, roles: &[Role]) -> usize {
+        self.join_with(roles, |options| options).await
+    }
+
+    /// Starts a process with these roles and options of its own; its number.
+    pub async fn join_with(
+        &self,
+        roles: &[Role],
+        change: impl FnOnce(Options) -> Options,
+    ) -> usize {
         let process = {
             let mut next = self.next.lock().expect("a number");
             *next += 1;
@@ -93,6 +102,7 @@ impl World {
             work_lease_ms: 600,
             ..Options::default()
         };
+        let options = change(options);
         let starting = runtime.spawn(async move {
             let engine = Engine::new(backend, registry, options).await;
             // Each death counts against all runs in hand, and none of them is the cause.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use windlass_core::run::{Outcome, Report};
 use windlass_core::{Millis, RunStatus};
 use windlass_store::{
@@ -88,6 +89,7 @@ impl Engine {
             term: LeaseTerm::Millis(self.options().work_lease_ms),
             holding: holding.map(|tasks| tasks.into_iter().map(|task| task.0).collect()),
         };
+        let begun = Instant::now();
         let leased = self.store().pull(pull).await?;
         if leased.is_empty() {
             return Ok(Look::default());
@@ -108,6 +110,10 @@ impl Engine {
                 Prepared::Left => {}
             }
             back.given();
+        }
+        // The process stood still, or the database was away: other workers have them, or will.
+        if begun.elapsed() >= self.work_lease() {
+            look.tasks.clear();
         }
         Ok(look)
     }

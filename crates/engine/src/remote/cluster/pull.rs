@@ -20,7 +20,7 @@ use super::super::poll::ANSWER_BYTES;
 use super::hand_over::lease_text;
 use super::{dispatch, lock, outcome};
 use crate::engine::{Engine, Inner};
-use crate::ownership::ring;
+use crate::ownership::{Permit, ring};
 use crate::worker::{Workers, timeout_failure};
 
 /// How often the queue is looked at, in case no bell was heard.
@@ -256,7 +256,11 @@ impl Engine {
             let _ = self.store().return_item(tenant, key, leased.lease).await;
             return;
         };
+        let permit = Permit::of(self.shared(), session);
         let row = loop {
+            if permit.is_over() {
+                return self.give_up(&leased).await;
+            }
             match self.run_of_item(&leased).await {
                 Ok(Some(row)) => break row,
                 Ok(None) => return,
@@ -275,11 +279,13 @@ impl Engine {
         } else {
             let dispatch = Arc::new(dispatch);
             let time = Duration::from_millis(remains);
-            let mut report = match remains {
-                0 => self
-                    .workers()
-                    .report(Outcome::Failed(timeout_failure(dispatch.timeout_ms))),
-                _ => self.workers().run_within(&dispatch, time, stop).await,
+            let workers = self.workers();
+            let report = match remains {
+                0 => Some(workers.report(Outcome::Failed(timeout_failure(dispatch.timeout_ms)))),
+                _ => workers.run_within(&dispatch, time, &permit, stop).await,
+            };
+            let Some(mut report) = report else {
+                return self.give_up(&leased).await;
             };
             report.lease = lease;
             outcome::encode(&within_limits(report), leased.lease, false)
@@ -292,6 +298,13 @@ impl Engine {
             lease: leased.lease,
         };
         offer_bytes(self.workers(), &assignment, bytes).await;
+    }
+
+    /// Leaves an item to others whose lease ran out before its action was called. If no other
+    /// worker has it yet, its lease is no delivery: no action has seen it.
+    async fn give_up(&self, leased: &LeasedItem) {
+        let (tenant, key) = (leased.item.tenant.as_deref(), leased.item.key);
+        let _ = self.store().return_item(tenant, key, leased.lease).await;
     }
 }
 

@@ -222,6 +222,12 @@ impl Ownership {
         live.map(|session| session.id)
     }
 
+    /// The session that the backend gave last, unless it has said that it is over. In doubt by the
+    /// process's own clock it may still be renewed.
+    pub fn last_session(&self) -> Option<SessionId> {
+        self.session.map(|session| session.id)
+    }
+
     /// How many partitions there are, once a session has begun.
     pub fn partitions(&self) -> Option<u32> {
         self.session.map(|session| session.partitions)
