@@ -66,6 +66,9 @@ pub enum CommandError {
         /// Its parent.
         parent: RunId,
     },
+    /// No process that owns the run has requeued or purged its dead letter in time. The request
+    /// stays offered.
+    LetterWaits,
     /// The engine has stopped.
     Stopped,
 }
@@ -103,6 +106,10 @@ impl fmt::Display for CommandError {
                 f,
                 "no process that owns the run has taken the command in time; it stays offered: \
                  repeat it with the idempotency key '{key}' to get its answer"
+            ),
+            Self::LetterWaits => f.write_str(
+                "no process that owns the run has taken the request in time; it stays offered: \
+                 repeat it to get its answer, and `windlass cluster` shows who owns runs",
             ),
             Self::ParentEnded {
                 run,

@@ -14,6 +14,7 @@ use windlass_store::{Bell, DeadLetter, Error, RunRow, WriterId};
 use crate::command::CommandError;
 use crate::driver::Message;
 use crate::engine::{AcquireOptions, Engine};
+use crate::inbox::LetterCommand;
 use crate::load::LoadError;
 use crate::ownership::ring;
 
@@ -159,18 +160,25 @@ impl Engine {
     /// the run or lets it wait to begin. `false` if it is not among them.
     ///
     /// # Errors
-    /// The store failed, or another process owns a run that has begun: that one must forget what
-    /// was counted. A run that still cannot be read is among the dead letters again.
-    pub async fn requeue(&self, run: RunId) -> Result<bool, Error> {
-        let row = self.store().run(run).await?;
+    /// The store failed, or no process that owns the run has taken the request in time. A run
+    /// that still cannot be read is among the dead letters again.
+    pub async fn requeue(&self, run: RunId) -> Result<bool, CommandError> {
+        let row = self.store().run(run).await.map_err(LoadError::from)?;
+        let has_begun = |row: &&RunRow| !row.status.is_final() && row.status != RunStatus::Pending;
+        let begun = row.as_ref().filter(has_begun);
+        // Its owner must forget what it counted.
+        if let Some(row) = begun.filter(|row| !self.shared().owned.holds(row.partition)) {
+            return self.ask_owner_for_letter(row, LetterCommand::Requeue).await;
+        }
+        self.requeue_here(run).await
+    }
+
+    /// The same for a run that this process owns, or that has not begun.
+    pub(crate) async fn requeue_here(&self, run: RunId) -> Result<bool, CommandError> {
+        let row = self.store().run(run).await.map_err(LoadError::from)?;
         let elsewhere = row.as_ref().map(|row| row.partition);
         let elsewhere = elsewhere.filter(|it| !self.shared().owned.holds(*it));
-        let has_begun = |row: &RunRow| !row.status.is_final() && row.status != RunStatus::Pending;
-        if elsewhere.is_some() && row.as_ref().is_some_and(has_begun) {
-            let message = "another process owns the run; requeue it there".to_owned();
-            return Err(Error::Unavailable(message));
-        }
-        if !self.store().requeue(run).await? {
+        if !self.store().requeue(run).await.map_err(LoadError::from)? {
             return Ok(false);
         }
         let Some(mut row) = row else { return Ok(true) };
@@ -187,7 +195,8 @@ impl Engine {
                 if let Err(error) = self.acquire(run, acquire_options).await
                     && self.is_unreadable(&error)
                 {
-                    self.dead_letter_unreadable(&row, &error).await?;
+                    let again = self.dead_letter_unreadable(&row, &error).await;
+                    again.map_err(LoadError::from)?;
                 }
             }
             _ => {}
@@ -199,8 +208,24 @@ impl Engine {
     /// `DEAD_LETTERED`. Nothing of it is handed out or undone. `false` if it is not among them.
     ///
     /// # Errors
-    /// The store failed, or another process has the run; the letter stays then.
+    /// The store failed, or no process that owns the run has taken the request in time; the
+    /// letter stays then.
     pub async fn purge(&self, run: RunId, actor: Actor) -> Result<bool, CommandError> {
+        let row = match self.store().run(run).await {
+            Err(Error::Damaged(_)) => None,
+            row => row.map_err(LoadError::from)?,
+        };
+        let open = row.as_ref().filter(|row| !row.status.is_final());
+        // Its owner alone may append the record that ends it.
+        if let Some(row) = open.filter(|row| !self.shared().owned.holds(row.partition)) {
+            let purge = LetterCommand::Purge { actor };
+            return self.ask_owner_for_letter(row, purge).await;
+        }
+        self.purge_here(run, actor).await
+    }
+
+    /// The same for a run that this process owns, or that has ended.
+    pub(crate) async fn purge_here(&self, run: RunId, actor: Actor) -> Result<bool, CommandError> {
         let letter = match self.store().dead_letter(run).await {
             // A damaged letter is still one, and is purged without its reason.
             Err(Error::Damaged(_)) => None,

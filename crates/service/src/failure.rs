@@ -435,7 +435,7 @@ impl From<CommandError> for Failure {
                 Self::new(FailureKind::ReattemptRefused, error).hint(hint)
             }
             CommandError::Stopped => Self::new(FailureKind::EngineStopped, error),
-            CommandError::OwnerUnavailable { .. } => {
+            CommandError::OwnerUnavailable { .. } | CommandError::LetterWaits => {
                 Self::new(FailureKind::OwnerUnavailable, error)
             }
             CommandError::Refused { ref refusal, .. } => {

@@ -13,6 +13,7 @@ use windlass_orchestrator::supervisor::{
 };
 use windlass_store::{Bell, InboxBounds, InboxItem, Partition, Partitions};
 
+use super::letters::LETTERS;
 use super::wire;
 use crate::command::CommandError;
 use crate::engine::Engine;
@@ -133,6 +134,9 @@ impl Engine {
             if items.iter().any(|item| item.key.starts_with(OUTCOMES)) {
                 self.consume_outcomes(run, &items).await;
             }
+            for item in items.iter().filter(|item| item.key.starts_with(LETTERS)) {
+                self.consume_letter(run, item).await;
+            }
             // Those after one that stays wait with it.
             let mut asked = items.iter().filter(|item| item.key.starts_with(COMMANDS));
             while let Some(item) = asked.next().filter(|_| commands) {
@@ -206,8 +210,20 @@ impl Engine {
 
     /// What an error means for the item that led to it; kept if it is the caller's to know.
     fn answer_of(&self, error: CommandError, refused: &mut Option<CommandError>) -> ItemAnswer {
-        let is_lost = match &error {
-            CommandError::Load(LoadError::NotFound(_)) => return ItemAnswer::NoRun,
+        if let CommandError::Load(LoadError::NotFound(_)) = error {
+            return ItemAnswer::NoRun;
+        }
+        if self.is_lost(&error) {
+            return ItemAnswer::Lost;
+        }
+        *refused = Some(error);
+        ItemAnswer::Refused
+    }
+
+    /// Whether an error says nothing of the item that led to it: another process, or a later
+    /// moment, decides on it.
+    pub(super) fn is_lost(&self, error: &CommandError) -> bool {
+        match error {
             CommandError::Load(LoadError::Unavailable(why)) => {
                 matches!(why, Unavailable::Elsewhere | Unavailable::Later { .. })
             }
@@ -215,7 +231,9 @@ impl Engine {
             CommandError::SignalInvalid(error) | CommandError::ResultInvalid(error) => {
                 *error == PayloadError::Busy
             }
-            CommandError::Stopped | CommandError::OwnerUnavailable { .. } => true,
+            CommandError::Stopped
+            | CommandError::OwnerUnavailable { .. }
+            | CommandError::LetterWaits => true,
             CommandError::Refused { .. }
             | CommandError::UnknownNode(_)
             | CommandError::AmbiguousNode(_)
@@ -223,12 +241,7 @@ impl Engine {
             | CommandError::KeyInvalid
             | CommandError::ParentEnded { .. }
             | CommandError::NotAwaited { .. } => false,
-        };
-        if is_lost {
-            return ItemAnswer::Lost;
         }
-        *refused = Some(error);
-        ItemAnswer::Refused
     }
 
     pub(crate) fn ring_for(&self, run: RunId) {

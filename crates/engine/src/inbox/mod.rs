@@ -4,7 +4,9 @@
 //! supervisor; how commands and refusals are written is in `wire.rs`.
 
 mod consume;
+mod letters;
 mod offer;
 mod wire;
 
 pub(crate) use consume::InboxWalks;
+pub(crate) use letters::LetterCommand;

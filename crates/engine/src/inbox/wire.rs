@@ -122,6 +122,7 @@ pub(super) fn refusal(request: Option<&CommandRequest>, error: CommandError) -> 
         CommandError::Load(LoadError::Definition(why)) => Because::Unreadable(why),
         error @ (CommandError::Load(_)
         | CommandError::OwnerUnavailable { .. }
+        | CommandError::LetterWaits
         | CommandError::Stopped) => Because::Unreadable(error.to_string()),
     };
     let refused = RefusedCommand {
