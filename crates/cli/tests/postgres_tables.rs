@@ -274,6 +274,59 @@ fn a_request_by_sql_that_cannot_be_started_is_a_dead_letter() {
 }
 
 #[test]
+fn a_refused_request_by_sql_is_requeued_and_purged_by_commands() {
+    let world = World::new();
+    let url = database().fresh();
+    let (server, client) = serve(&world, &url);
+    let refused = |request: &str| {
+        let start = format!("select * from sp_start_workflow_execution('echo', '{request}')");
+        let id = first_row(&url, &start).expect("a row")[0].clone();
+        client.until("/api/v1/dead-letters", |status, body| {
+            status == 200 && body.to_string().contains(&id)
+        });
+        id
+    };
+    let (whole, cut) = (refused("r-1"), refused("r-2"));
+    // By a prefix, as the list shows it, and by the whole id.
+    let purged = server.run(&world, &["dead-letters", "purge", &cut[..13]]);
+    assert!(purged.expect(0).stdout.contains(&cut));
+    client.publish(ECHO);
+    let requeued = server.run(&world, &["dead-letters", "requeue", &whole]);
+    assert!(requeued.expect(0).stdout.contains(&whole));
+    client.until(&format!("/api/v1/executions/{whole}"), |status, run| {
+        status == 200 && run["status"] == "Succeeded"
+    });
+    let gone = server.run(&world, &["dead-letters", "purge", &cut]);
+    gone.failed(4, "RUN_NOT_FOUND");
+}
+
+#[test]
+fn a_start_under_the_request_id_of_a_refused_one_names_its_dead_letter() {
+    let world = World::new();
+    let url = database().fresh();
+    let (_server, client) = serve(&world, &url);
+    client.publish(
+        r#"{"id":"strict","triggerSchema":{"type":"object","required":["list"]},
+            "nodes":[{"id":"n","actionType":"core.echo","parameters":{}}]}"#,
+    );
+    let start = "select * from sp_start_workflow_execution('strict', 'sql-4', '{}')";
+    let id = first_row(&url, start).expect("a row")[0].clone();
+    client.until("/api/v1/dead-letters", |status, body| {
+        status == 200 && body.to_string().contains(&id)
+    });
+    let body = json!({ "requestId": "sql-4", "trigger": { "list": [1] } });
+    let path = "/api/v1/workflows/strict/execute";
+    let refused = client.post(path, &body);
+    let said = refused.json().to_string();
+    refused.refused(409, "REQUEST_ID_REUSED");
+    assert!(said.contains(&id) && said.contains("dead letter"), "{said}");
+    // Purging it frees the request id.
+    let purge = format!("/api/v1/dead-letters?executionId={id}");
+    client.delete(&purge).expect(200);
+    client.post(path, &body).expect(202);
+}
+
+#[test]
 fn a_query_reads_and_does_nothing_else() {
     let world = World::new();
     let url = database().fresh();

@@ -12,6 +12,9 @@ use crate::failure::{Failure, FailureKind};
 /// Values that queries keep in memory.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
+/// How many dead letters are read together.
+const LETTERS: usize = 1000;
+
 /// Reads runs and definitions for one caller: the store, and whose runs the caller may see.
 #[derive(Clone)]
 pub struct RunQueries {
@@ -105,6 +108,33 @@ impl RunQueries {
             _ => Err(Failure::new(
                 FailureKind::RunAmbiguous,
                 format!("several runs begin with {reference}; give more of the id"),
+            )),
+        }
+    }
+
+    /// Finds the dead letter that a person means, by its id, a unique prefix of it, or as
+    /// [`Self::find_run`] finds runs. A start that was refused is a letter and no run.
+    ///
+    /// # Errors
+    /// None is meant, or several are, or the store failed.
+    pub fn find_letter(&self, reference: &str) -> Result<RunId, Failure> {
+        let prefix = reference.to_ascii_lowercase();
+        let is_prefix = prefix.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        let (mut found, mut before) = (Vec::new(), None);
+        while is_prefix && !prefix.is_empty() && found.len() < 2 {
+            let letters = self.store.dead_letters(&self.tenants, before, LETTERS);
+            let letters = letters.wait()?;
+            let Some(last) = letters.last() else { break };
+            before = Some(last.run);
+            let ids = letters.iter().map(|letter| letter.run);
+            found.extend(ids.filter(|run| run.to_string().starts_with(&prefix)));
+        }
+        match found.as_slice() {
+            [run] => Ok(*run),
+            [] => self.find_run(reference),
+            _ => Err(Failure::new(
+                FailureKind::RunAmbiguous,
+                format!("several dead letters begin with {reference}; give more of the id"),
             )),
         }
     }

@@ -64,7 +64,7 @@ fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, F
     let session = match access::open(settings, false)? {
         Access::Held(session) => session,
         Access::Server(session, server) => {
-            let runs = which.runs.iter().map(|run| session.find_run(run));
+            let runs = which.runs.iter().map(|run| session.find_letter(run));
             let runs = runs.collect::<Result<Vec<RunId>, _>>()?;
             let changed = remote::letters(&server, &runs, which.all, requeue)?;
             return report(settings, &changed, requeue);
@@ -111,7 +111,7 @@ fn report(settings: &Settings, ids: &[String], requeue: bool) -> Result<Exit, Fa
 fn chosen(session: &Session, which: &Letters) -> Result<Vec<DeadLetter>, Failure> {
     let mut letters = Vec::new();
     for reference in &which.runs {
-        let run: RunId = session.find_run(reference)?;
+        let run: RunId = session.find_letter(reference)?;
         let letter = session.store.dead_letter(run).wait()?;
         letters.push(letter.ok_or_else(|| {
             let message = format!("the run {run} is not among the dead letters");
