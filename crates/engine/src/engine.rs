@@ -38,7 +38,7 @@ use crate::payload::check_payload_off_thread;
 use crate::plans::Plans;
 use crate::remote::watch_deadlines;
 use crate::shared::Shared;
-use crate::start::{Begin, NewRun, PreparedStart, StartError, Started, existing};
+use crate::start::{Begin, NewRun, PreparedStart, StartError, Started};
 use crate::values::ValueReader;
 use crate::waker::wake_all;
 use crate::watched::{RunWaiter, Watch};
@@ -436,7 +436,7 @@ impl Engine {
                     existing: false,
                 })
             }
-            StartAnswer::Held(value) => existing(&value, &new.request),
+            StartAnswer::Held(value) => self.existing(&value, &new.request).await,
             StartAnswer::Broken(error) => Err(StartError::Store(error)),
         }
     }

@@ -23,7 +23,7 @@ use crate::engine_event::EngineEvent;
 use crate::names::check_names;
 use crate::ownership::ring;
 use crate::payload::{check_in_passing, check_one, off_thread};
-use crate::start::{FirstRecord, PreparedStart, StartError, StartRequest, Started, existing};
+use crate::start::{FirstRecord, PreparedStart, StartError, StartRequest, Started};
 use crate::start_metadata_cache::{StartMetadata, StartMetadataCache};
 
 /// How many requests are appended together.
@@ -239,7 +239,7 @@ impl Engine {
                     existing: false,
                 })
             }
-            Err(AppendError::Held { value, .. }) => existing(&value, request),
+            Err(AppendError::Held { value, .. }) => self.existing(&value, request).await,
             Err(AppendError::Unknown { error, .. } | AppendError::Failed(error)) => {
                 Err(StartError::Store(error))
             }

@@ -12,9 +12,10 @@ use windlass_core::run::var_bytes;
 use windlass_core::trace::TraceParent;
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId};
-use windlass_store::{Claim, REQUEST_CLAIM, request_key};
+use windlass_store::{Claim, Head, REQUEST_CLAIM, request_key};
 
 use crate::canonical::{RepeatedKey, canonical};
+use crate::engine::Engine;
 use crate::limits::limits;
 use crate::names::check_names;
 use crate::payload::{PayloadError, check_payload};
@@ -274,6 +275,13 @@ pub enum StartError {
         /// The run that holds it.
         run: RunId,
     },
+    /// SQL has asked for a run under the same request id, and was refused: a dead letter holds it.
+    RequestRefused {
+        /// The id of the letter.
+        run: RunId,
+        /// Why it was refused.
+        reason: Box<str>,
+    },
     /// The trigger does not fit the definition's schema; each problem with its place.
     TriggerInvalid(Vec<(String, String)>),
     /// An object in the trigger has a key twice.
@@ -327,6 +335,11 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::RequestRefused { run, reason } => write!(
+                f,
+                "the request id belongs to a start by SQL that was refused and is dead letter {run} \
+                 ({reason}); requeue the letter, or purge it, which frees the request id"
+            ),
             Self::RequestIdReused { run } => write!(
                 f,
                 "the request id was used for something else, by run {run}: with another trigger, or \
@@ -388,7 +401,7 @@ impl StartError {
     /// The code of what is wrong; a store's failure has its own codes.
     pub fn code(&self) -> Option<&'static str> {
         Some(match self {
-            Self::RequestIdReused { .. } => "REQUEST_ID_REUSED",
+            Self::RequestIdReused { .. } | Self::RequestRefused { .. } => "REQUEST_ID_REUSED",
             Self::TriggerInvalid(_) | Self::TriggerRepeatsKey(_) => "TRIGGER_INVALID",
             Self::TriggerNotJson(_) => "TRIGGER_NOT_JSON",
             Self::TriggerTooLarge(_) => "TRIGGER_TOO_LARGE",
@@ -441,8 +454,35 @@ pub(crate) fn claim_value(run: RunId, request: &StartRequest) -> Vec<u8> {
     format!("{run} {}", meaning(request)).into_bytes()
 }
 
+impl Engine {
+    /// The run that holds a request id, if it was asked for in the same way. A start by SQL that
+    /// was refused holds its request id too, and is no run.
+    pub(crate) async fn existing(
+        &self,
+        claim: &[u8],
+        request: &StartRequest,
+    ) -> Result<Started, StartError> {
+        let held = existing(claim, request);
+        let (Ok(Started { run, .. }) | Err(StartError::RequestIdReused { run })) = &held else {
+            return held;
+        };
+        let is_of_sql = claim.ends_with(format!(" {UNCHECKED_TRIGGER}").as_bytes());
+        if !is_of_sql || self.store().head(*run).await.map_err(StartError::Store)? != Head::NONE {
+            return held;
+        }
+        match self.store().dead_letter(*run).await {
+            Ok(None) => held,
+            Ok(Some(letter)) => Err(StartError::RequestRefused {
+                run: *run,
+                reason: letter.reason,
+            }),
+            Err(error) => Err(StartError::Store(error)),
+        }
+    }
+}
+
 /// The run that holds a request id, if it was asked for in the same way.
-pub(crate) fn existing(claim: &[u8], request: &StartRequest) -> Result<Started, StartError> {
+fn existing(claim: &[u8], request: &StartRequest) -> Result<Started, StartError> {
     let digest = meaning(request).to_string();
     let unreadable = || {
         StartError::Store(windlass_store::Error::Unavailable(

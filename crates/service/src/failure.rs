@@ -342,7 +342,9 @@ impl From<StartError> for Failure {
         };
         let kind = match error {
             StartError::Store(error) => return error.into(),
-            StartError::RequestIdReused { .. } => FailureKind::RequestIdReused,
+            StartError::RequestIdReused { .. } | StartError::RequestRefused { .. } => {
+                FailureKind::RequestIdReused
+            }
             StartError::TriggerInvalid(_) | StartError::TriggerRepeatsKey(_) => {
                 FailureKind::TriggerInvalid
             }
