@@ -82,6 +82,38 @@ fn a_server_says_why_it_cannot_use_a_database_and_what_to_do() {
     refused(&world, &url, &[], &["99", "newer program"]);
 }
 
+const KEY: &str = "WINDLASS_SEALING_KEY";
+
+#[test]
+fn a_process_with_another_sealing_key_or_none_is_refused() {
+    let (world, url) = (World::new(), database().fresh());
+    let arguments = ["--backend", "postgres", "--postgres-url", &url];
+    let key = |letter: &str| format!("{}=", letter.repeat(43));
+    let (ours, theirs) = (key("A"), key("E"));
+    // Without a key there is nothing to compare with yet.
+    world.serve_with(&arguments, &[(KEY, "")]).stop();
+    world.serve_with(&arguments, &[(KEY, &ours)]).stop();
+    let refused = |value: &str, role: &str, part: &str| {
+        let mut command = world.command(&serve(&url, &["--role", role, "--json"]));
+        command.env(KEY, value);
+        let ended = windlass_test_support::process::ended(command);
+        ended.failed(STORAGE, "SECRET_KEY_UNUSABLE");
+        let said = &ended.stderr;
+        assert!(said.contains(part) && said.contains(KEY), "{said}");
+    };
+    for role in ["all", "api", "worker", "orchestrator"] {
+        refused(&theirs, role, "not the one of its cluster");
+    }
+    for role in ["all", "api", "worker"] {
+        refused("", role, "has no key");
+    }
+    // One that never reads secrets needs none.
+    let owner = [&arguments[..], &["--role", "orchestrator"]].concat();
+    world.serve_with(&owner, &[(KEY, "")]).stop();
+    let both = format!("{theirs} {ours}");
+    world.serve_with(&arguments, &[(KEY, &both)]).stop();
+}
+
 #[test]
 fn a_server_waits_for_a_database_that_is_away_and_says_so() {
     let proxy = Proxy::to(&database().address());

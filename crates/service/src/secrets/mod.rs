@@ -3,6 +3,7 @@
 
 mod hook;
 mod key;
+mod probe;
 mod rotate;
 mod seal;
 mod source;
@@ -15,6 +16,7 @@ use windlass_store::{SecretRow, TenantFilter};
 
 pub use hook::{HOOKS, MadeHook, make_hook, open_hook, remove_hook, seal_hooks, unknown_hook};
 pub use key::SecretKeys;
+pub use probe::check_shared_key;
 pub use rotate::{Rotated, rotate};
 pub use source::StoredSecrets;
 

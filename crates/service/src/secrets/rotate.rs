@@ -6,7 +6,7 @@ use windlass_engine::Backend;
 use windlass_store::{SecretRow, TenantFilter};
 
 use super::key::Ring;
-use super::{SecretKeys, hook, seal};
+use super::{SecretKeys, hook, probe, seal};
 use crate::failure::{Failure, FailureKind};
 
 /// How many secrets are listed together.
@@ -47,6 +47,7 @@ pub async fn rotate(store: &dyn Backend, keys: &SecretKeys) -> Result<Rotated, F
         return Err(Failure::new(FailureKind::SecretKeyUnusable, message)
             .hint("set or remove what is named, and rotate again"));
     }
+    probe::reseal(store, &ring).await?;
     keys.end_change(&ring)?;
     Ok(rotated)
 }
@@ -79,7 +80,7 @@ async fn reseal(
     Ok(Some(true))
 }
 
-async fn all(store: &dyn Backend) -> Result<Vec<SecretRow>, Failure> {
+pub(super) async fn all(store: &dyn Backend) -> Result<Vec<SecretRow>, Failure> {
     let mut rows: Vec<SecretRow> = Vec::new();
     loop {
         let last = rows.last();

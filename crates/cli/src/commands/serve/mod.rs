@@ -118,6 +118,10 @@ async fn serve(
     }
     // One instance for all readers of secrets: its key may change while the server runs.
     let keys = secrets::keys(&session.settings)?;
+    if session.settings.shared {
+        let reads_secrets = options.roles.has(Role::Api) || options.roles.has(Role::Worker);
+        windlass_service::secrets::check_shared_key(&*session.store, &keys, reads_secrets).await?;
+    }
     let engine = engine(session, &options, &telemetry, &keys).await?;
     prepare(&options)?;
     let auth = options.auth().await?;
