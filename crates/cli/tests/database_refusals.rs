@@ -115,6 +115,38 @@ fn a_process_with_another_sealing_key_or_none_is_refused() {
 }
 
 #[test]
+fn a_missing_password_is_refused_like_a_wrong_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    // Stands in for a database that asks for a password, for as long as the test runs.
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.expect("a client");
+            let mut length = [0; 4];
+            if client.read_exact(&mut length).is_err() {
+                continue;
+            }
+            let mut rest = vec![0; u32::from_be_bytes(length) as usize - 4];
+            let _ = client.read_exact(&mut rest);
+            let _ = client.write_all(&[b'R', 0, 0, 0, 8, 0, 0, 0, 3]);
+            let _ = client.read(&mut [0]);
+        }
+    });
+    let world = World::new();
+    let url = format!("postgres://ann@{address}/db?sslmode=disable");
+    let parts = ["password missing", "WINDLASS_POSTGRES_PASSWORD"];
+    refused(&world, &url, &[], &parts);
+    let query = world.run(&["query", "select 1", "--postgres-url", &url, "--json"]);
+    query.failed(STORAGE, "DATABASE_REFUSED");
+    let doctor = world.run(&["doctor", "--postgres-url", &url]);
+    let said = format!("{}{}", doctor.stdout, doctor.stderr);
+    assert!(
+        said.contains("WINDLASS_POSTGRES_PASSWORD") && !said.contains("cannot be reached"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_server_waits_for_a_database_that_is_away_and_says_so() {
     let proxy = Proxy::to(&database().address());
     proxy.refuse(true);

@@ -155,6 +155,16 @@ impl Access {
         let place = &self.address;
         let Some(refusal) = error.as_db_error() else {
             let text = told(error);
+            // The driver's own words for its kinds of errors, which it does not tell otherwise.
+            let kind = error.to_string();
+            if kind.starts_with("invalid configuration") || kind.starts_with("authentication error")
+            {
+                return OpenError::refused(format!(
+                    "the database {place} cannot be used with these settings: {text}; check the \
+                     database URL, and the password in it, in WINDLASS_POSTGRES_PASSWORD or in \
+                     `postgres_password_file`"
+                ));
+            }
             // A certificate does not become valid by waiting.
             return match text.contains("certificate") || text.contains("does not support TLS") {
                 true => OpenError::refused(format!(
