@@ -147,6 +147,23 @@ fn a_missing_password_is_refused_like_a_wrong_one() {
 }
 
 #[test]
+fn a_named_process_takes_no_schema_from_live_processes_without_a_name() {
+    let (world, url) = (World::new(), database().fresh());
+    let arguments = ["--backend", "postgres", "--postgres-url", &url];
+    let live = world.serve_with(&arguments, &[]);
+    let named = format!("{url}&cluster=intruder");
+    let name = live.process().to_string();
+    let parts = ["'intruder'", &*name, "schema=", "stop those processes"];
+    refused(&World::new(), &named, &[], &parts);
+    // The live ones may still be joined and restarted.
+    world.serve_with(&arguments, &[]).stop();
+    live.stop();
+    // An idle schema may be given a name.
+    let arguments = ["--backend", "postgres", "--postgres-url", &named];
+    world.serve_with(&arguments, &[]).stop();
+}
+
+#[test]
 fn a_server_waits_for_a_database_that_is_away_and_says_so() {
     let proxy = Proxy::to(&database().address());
     proxy.refuse(true);

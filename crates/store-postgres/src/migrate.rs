@@ -229,11 +229,34 @@ async fn same_cluster(
              `schema=` in the URL"
         )),
         (None, Some(name)) => {
+            let live = live_sessions(work, access).await?;
+            if let Some(first) = live.first() {
+                let count = live.len();
+                return refused(format!(
+                    "schema {schema} of {address} is in use by processes that name no cluster \
+                     ({count}, among them {first}), and this process is of '{name}'; name another \
+                     schema by `schema=` in the database URL. To give the schema that name, stop \
+                     those processes first, and start each with it"
+                ));
+            }
             let path = format!("set local search_path to {}", access.schema);
             work.batch_execute(&path).await?;
             set_meta(work, "cluster", name).await
         }
     }
+}
+
+/// The names of the processes that are live on the schema. A schema without a name has none that
+/// names a cluster: it would have named the schema.
+async fn live_sessions(work: &Transaction<'_>, access: &Access) -> Result<Vec<String>, Problem> {
+    let schema = &access.schema;
+    let sql = format!(
+        "select split_part(name, ' ', 1) from {schema}.session \
+         where until_ms > {schema}.clock_ms() order by id"
+    );
+    let rows = work.query(&sql, &[]).await?;
+    let names = rows.iter().map(|row| row.try_get(0));
+    names.collect::<Result<_, _>>().map_err(Into::into)
 }
 
 async fn meta(
