@@ -47,7 +47,8 @@ impl Allowed {
         Self::default()
     }
 
-    /// Reads a list of addresses, networks (`10.0.0.0/8`) and host names.
+    /// Reads a list of addresses, networks (`10.0.0.0/8`) and host names, all without a port. A
+    /// name means that host alone, not those below it.
     ///
     /// # Errors
     /// The entry that is none of these.
@@ -65,10 +66,15 @@ impl Allowed {
                     Ok(bits) if bits <= width(ip) => allowed.networks.push((ip, bits)),
                     _ => return Err(format!("'{entry}' is not a network")),
                 },
-                (Err(_), None) if !entry.is_empty() => {
-                    allowed.names.push(entry.to_ascii_lowercase());
+                (Err(_), None) if is_host_name(entry) => {
+                    let name = entry.trim_end_matches('.');
+                    allowed.names.push(name.to_ascii_lowercase());
                 }
-                (Err(_), _) => return Err(format!("'{entry}' is not an address, network or name")),
+                (Err(_), _) => {
+                    return Err(format!(
+                        "'{entry}' is not an address, a network or a host name; none has a port"
+                    ));
+                }
             }
         }
         Ok(allowed)
@@ -109,6 +115,17 @@ impl Allowed {
             host: host.to_owned(),
         }
     }
+}
+
+/// Whether the host of a URL can be this name. What cannot would be allowed and never matched.
+fn is_host_name(text: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(letter);
+    let labels = text.strip_suffix('.').unwrap_or(text).split('.');
+    // A host that ends with a number is an address in a URL.
+    let last = labels.clone().next_back().unwrap_or_default();
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
+    labels.into_iter().all(is_label) && !is_number
 }
 
 /// An absolute http or https address.
@@ -234,6 +251,43 @@ mod tests {
             let url = parse(text).unwrap();
             assert!(allowed.check_literal(&url).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_can_never_match_is_refused() {
+        let good = [
+            "127.0.0.1",
+            "::1",
+            "10.0.0.0/8",
+            "intranet",
+            "a-b.example.",
+            "x_1.test",
+        ];
+        for entry in good {
+            assert!(Allowed::parse([entry]).is_ok(), "{entry}");
+        }
+        let bad = [
+            "127.0.0.1:7599",
+            "[::1]",
+            "[::1]:80",
+            "intranet:80",
+            "http://intranet",
+            "*.example",
+            "10.0.0.0/33",
+            "10.0.0",
+            "a b",
+            "a..b",
+            "bücher.example",
+        ];
+        for entry in bad {
+            let refused = Allowed::parse([entry]).expect_err(entry);
+            assert!(refused.contains(entry), "{refused}");
+        }
+        assert!(
+            Allowed::parse(["a.example."])
+                .expect("a name")
+                .name("a.example")
+        );
     }
 
     #[test]

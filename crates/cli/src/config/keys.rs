@@ -168,7 +168,8 @@ impl Kind {
             Self::Switch => (matches!(value, "true" | "false"), "true or false"),
             Self::Reach => (
                 http_allowed(value).is_ok(),
-                "addresses, networks or host names",
+                "addresses, networks or host names without a port, such as 127.0.0.1, 10.0.0.0/8 or \
+                 intranet.example",
             ),
             Self::Address => (
                 value.parse::<SocketAddr>().is_ok(),
