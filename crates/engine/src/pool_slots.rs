@@ -23,6 +23,9 @@ use crate::shared::Shared;
 /// How many rows are read together.
 const PAGE: usize = 256;
 
+/// How much of a pool's line is looked at for runs that are set aside.
+const MOST_IN_LINE: usize = 10_000;
+
 /// How soon the store is asked again after an error.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -159,6 +162,31 @@ impl Engine {
         self.store().remove_pool(pool).await
     }
 
+    /// Takes attempts of runs that are set aside out of the lines in which they wait: they ask for
+    /// nothing until their run is tried, and nothing behind them would go. Slots that they hold
+    /// stay theirs.
+    async fn leave_lines(&self, page: &[SlotRequest]) -> Result<(), Error> {
+        let aside = |it: &&SlotRequest| self.suspended(it.attempt.run).is_some();
+        let pools: BTreeSet<PoolKey> = page
+            .iter()
+            .filter(aside)
+            .map(|it| it.pool.clone())
+            .collect();
+        for pool in pools {
+            let line = self.store().pool_use(&pool, MOST_IN_LINE).await?.waiters;
+            let given = line.iter().filter(aside).map(|it| GivenSlots {
+                attempt: it.attempt,
+                fence: it.fence,
+            });
+            let given: Vec<GivenSlots> = given.collect();
+            if !given.is_empty() {
+                self.store().give_slots(&given).await?;
+                self.tell(Message::PoolChanged(pool)).await;
+            }
+        }
+        Ok(())
+    }
+
     /// Compares what attempts of a partition's runs hold of pools with the runs themselves.
     pub(crate) async fn audit_slots(&self, only: &Partitions) -> Result<(), Error> {
         let mut after = None;
@@ -169,6 +197,7 @@ impl Engine {
             };
             after = Some(last.attempt);
             let runs: BTreeSet<RunId> = page.iter().map(|it| it.attempt.run).collect();
+            self.leave_lines(&page).await?;
             let mut over = BTreeSet::new();
             for run in runs {
                 let row = self.store().run(run).await?;

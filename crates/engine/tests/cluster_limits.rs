@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_engine::StartRequest;
-use windlass_store::{MemoryStore, Partitions, PoolKey, PoolRow};
+use windlass_store::{MemoryStore, Partitions, PoolKey, PoolRow, Role};
 use windlass_test_support::cluster::{Word, World};
 
 const WORKFLOW: &str = "limited";
@@ -155,4 +155,64 @@ async fn a_concurrency_limit_holds_while_processes_die_and_loses_no_place() {
 #[tokio::test]
 async fn a_pool_holds_while_processes_die_and_loses_no_slot() {
     holds_while_processes_die(Limit::Pool(1)).await;
+}
+
+/// A node that the process calls itself, beside one that needs a slot.
+const BESIDE: &str = r#"{"id":"beside","nodes":[{"id":"m","actionType":"test"},
+    {"id":"n","actionType":"test","pool":{"name":"p"}}]}"#;
+
+#[tokio::test]
+async fn runs_that_are_set_aside_wait_in_no_line_and_any_process_says_until_when() {
+    let store = MemoryStore::new();
+    store.set_partitions(1);
+    let world = World::new(Arc::new(store));
+    world.set_poison_delay(600_000);
+    world.publish(BESIDE).await;
+    let pool = PoolKey::new(None, "p");
+    let row = PoolRow {
+        pool: pool.clone(),
+        slots: 1,
+        updated_at: Millis(0),
+    };
+    world.store.put_pool(row).await.expect("a pool");
+    let front = world.join_as(&[Role::Api]).await;
+    let front = world.engine_of(front);
+    let mut owner = world.join_as(&[Role::Orchestrator, Role::Worker]).await;
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let request = StartRequest::default();
+        let started = front.enqueue("beside", None, request).await;
+        runs.push(started.expect("it is queued").run);
+    }
+    let in_use = async || {
+        let usage = world.store.pool_use(&pool, 9).await.expect("a pool");
+        (usage.holders.len(), usage.waiters.len())
+    };
+    for _ in 0..2 {
+        // Each has an attempt in the process, and one of them the slot.
+        while world.stage.waiting() < 3 || in_use().await != (1, 1) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // As long as an attempt takes to be called by the next owner.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        world.kill(owner);
+        while world.stage.waiting() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        owner = world.join_as(&[Role::Orchestrator, Role::Worker]).await;
+    }
+    while in_use().await != (1, 0) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for run in runs {
+        let row = world.store.run(run).await.expect("a row").expect("a run");
+        loop {
+            let aside = front.suspended_anywhere(&row).await.expect("an answer");
+            if let Some(aside) = aside {
+                assert_eq!(aside.deaths, 2);
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }

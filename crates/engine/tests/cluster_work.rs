@@ -342,3 +342,33 @@ async fn a_queue_that_lost_everything_is_filled_again() {
     world.ended(run).await;
     assert_eq!(ends(&world, run).await.len(), 1);
 }
+
+#[tokio::test]
+async fn the_deaths_of_owners_that_call_no_action_are_not_held_against_their_runs() {
+    let world = world();
+    world.publish(PLAIN).await;
+    let front = world.join_as(&[Role::Api]).await;
+    world.join_as(&[Role::Worker]).await;
+    let mut owner = world.join_as(&[Role::Orchestrator]).await;
+    let run = start(&world.engine_of(front), "plain").await;
+    until("the worker has it", async || world.stage.is_open(run)).await;
+    for _ in 0..2 {
+        let (_, before) = world.owner(run).await;
+        world.kill(owner);
+        owner = world.join_as(&[Role::Orchestrator]).await;
+        until("the next owner has recovered it", async || {
+            let events = world.events(run).await;
+            events.last().is_some_and(|(writer, _)| *writer != before)
+        })
+        .await;
+    }
+    let engine = world.engine_of(front);
+    let loaded = tokio::task::spawn_blocking(move || engine.load(run));
+    let loaded = loaded.await.expect("it is read").expect("a run");
+    assert_eq!(loaded.run.deaths(), 0, "its attempt was with a worker");
+    world
+        .stage
+        .give(run, "n", false, Word::Succeed(json!(1)))
+        .await;
+    world.ended(run).await;
+}

@@ -16,6 +16,7 @@
 
 mod session;
 mod suspects;
+mod told;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -136,6 +137,9 @@ impl Engine {
         let Some(WriterId(writer)) = writer else {
             return Ok(After::Death);
         };
+        if self.delegates(writer).await? {
+            return Ok(After::Stop);
+        }
         let end = self.session_end(writer).await?;
         let Some(limits) = self.crash_limits() else {
             return Ok(match end {

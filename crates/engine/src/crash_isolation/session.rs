@@ -24,6 +24,9 @@ const PAGE: usize = 256;
 pub(super) struct Session {
     /// None while it serves, and after a crash until the next process looks.
     end: Option<SessionEnd>,
+    /// Whether it calls no action itself: the open attempts of its runs are with other processes,
+    /// and did not take it down.
+    delegates: bool,
     pub(super) acquiring: Option<RunId>,
     pub(super) alone: Option<RunId>,
     /// Suspects that were alone before, and had not ended in that time.
@@ -43,6 +46,13 @@ impl Engine {
     pub(super) async fn keep_session(&self, writer: u64, session: &Session) -> Result<(), Error> {
         let text = serde_json::to_vec(session).expect("its keys are text");
         self.store().keep_note(SESSION, &key(writer), text).await
+    }
+
+    /// Whether the process that writes with this number calls no action itself.
+    pub(super) async fn delegates(&self, writer: u64) -> Result<bool, Error> {
+        let note = self.store().note_at(SESSION, &key(writer)).await?;
+        let session = note.and_then(|text| serde_json::from_slice::<Session>(&text).ok());
+        Ok(session.is_some_and(|session| session.delegates))
     }
 
     /// How the process ended that writes with this number.
@@ -69,7 +79,10 @@ impl Engine {
         limits: IsolationLimits,
     ) -> Result<Vec<Suspect>, Error> {
         let sessions = self.sessions().await?;
-        let mut own = Session::default();
+        let mut own = Session {
+            delegates: !self.options().roles.has(Role::Worker),
+            ..Session::default()
+        };
         let mut in_hand = HashMap::new();
         if !sessions.is_empty() {
             in_hand = self.last_writers().await?;
@@ -119,7 +132,7 @@ impl Engine {
     }
 
     /// The writers of the live processes that share the store; this one may be missing.
-    async fn live_writers(&self) -> Result<BTreeSet<u64>, Error> {
+    pub(super) async fn live_writers(&self) -> Result<BTreeSet<u64>, Error> {
         if !self.shared().owned.is_shared() {
             return Ok(BTreeSet::new());
         }

@@ -80,6 +80,7 @@ impl Engine {
         let (engine, stop) = (self.clone(), self.stop_token());
         let mut waiting = VecDeque::from(suspects);
         let isolating = async move {
+            engine.tell_suspended(&waiting).await;
             let first = engine.isolation().session.lock().await.first;
             let is_first = |suspect: &Suspect| Some(suspect.row.run) == first;
             if let Some(place) = waiting.iter().position(is_first) {
@@ -109,6 +110,7 @@ impl Engine {
         let acquired = self.acquire_suspect(&suspect.row).await;
         if acquired == Some(true) {
             lock(&self.isolation().suspects).remove(&run);
+            self.forget_suspended(run).await;
             let _ = tokio::time::timeout(limits.alone(suspect.crashes), self.wait(run)).await;
         }
         let _ = self.set_alone(None).await;

@@ -6,6 +6,7 @@ mod play;
 mod stage;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ pub struct World {
     pub stage: Arc<Stage>,
     processes: Mutex<BTreeMap<usize, Process>>,
     next: Mutex<usize>,
+    poison_delay_ms: AtomicU64,
 }
 
 impl World {
@@ -59,7 +61,13 @@ impl World {
             stage: Arc::default(),
             processes: Mutex::default(),
             next: Mutex::default(),
+            poison_delay_ms: AtomicU64::new(50),
         })
+    }
+
+    /// How long processes that start from now on set suspects aside.
+    pub fn set_poison_delay(&self, millis: u64) {
+        self.poison_delay_ms.store(millis, Ordering::SeqCst);
     }
 
     fn processes(&self) -> MutexGuard<'_, BTreeMap<usize, Process>> {
@@ -103,12 +111,13 @@ impl World {
             ..Options::default()
         };
         let options = change(options);
+        let poison_delay_ms = self.poison_delay_ms.load(Ordering::SeqCst);
         let starting = runtime.spawn(async move {
             let engine = Engine::new(backend, registry, options).await;
             // Each death counts against all runs in hand, and none of them is the cause.
             let serving = Serving {
                 max_poison_retries: 1000,
-                poison_delay_ms: 50,
+                poison_delay_ms,
                 poison_trial_ms: 50,
                 ..Serving::default()
             };
