@@ -402,3 +402,62 @@ fn what_a_worker_cannot_finish_in_its_time_goes_to_another_at_once() {
     assert_eq!(made.len(), 1, "{made:?}");
     assert!(did(&made[0], worker.process()), "{made:?}");
 }
+
+/// Which process a run is with is told by any API process, also that none has it.
+#[test]
+fn why_names_the_process_that_has_a_run_and_says_if_there_is_none() {
+    let database = database().fresh();
+    let worlds: Vec<World> = (0..3).map(|_| World::new()).collect();
+    let api = role(&worlds[0], &database, "api", &[]);
+    let client = api.client();
+    client.publish(SLEEP);
+    let run = client.execute("sleep", &json!({}));
+    let why = || {
+        let why = client.get(&format!("/api/v1/executions/{run}/why"));
+        why.expect(200).json()
+    };
+    let reason = why()["reason"].to_string();
+    assert!(reason.contains("no orchestrator is live"), "{reason}");
+    let listed = client.get("/api/v1/executions").expect(200).json();
+    let listed = &listed["items"][0]["waitsFor"];
+    assert_eq!(listed, "no orchestrator is live");
+    let doctor = api.run(&worlds[0], &["doctor"]);
+    assert!(
+        doctor.stdout.contains("no orchestrator is live"),
+        "{}",
+        doctor.stdout
+    );
+    let owner = role(&worlds[1], &database, "orchestrator", &[]);
+    let path = format!("/api/v1/executions/{run}/why");
+    let waits = client.until(&path, |_, why| {
+        why["nodes"][0]["reason"]
+            .to_string()
+            .contains("no live worker process")
+    });
+    let reason = waits["reason"].to_string();
+    let name = format!("process {}", process_of(&client, &owner));
+    assert!(reason.contains(&name), "{reason}");
+    assert!(!reason.contains("this server"), "{reason}");
+    let worker = role(&worlds[2], &database, "worker", &[]);
+    until_running(&client, &run);
+    owner.kill();
+    let reason = client.until(&path, |_, why| {
+        why["reason"]
+            .to_string()
+            .contains("no orchestrator is live")
+    });
+    let reason = reason["reason"].to_string();
+    assert!(reason.contains("under way"), "{reason}");
+    worker.stop();
+    api.stop();
+}
+
+/// What a process calls itself in the cluster.
+fn process_of(client: &Client, process: &ServerProcess) -> String {
+    let cluster = client.get("/api/v1/cluster").expect(200).json();
+    let name = format!("-{}", process.process());
+    let sessions = cluster["sessions"].as_array().expect("sessions");
+    let mut names = sessions.iter().filter_map(|it| it["name"].as_str());
+    let named = names.find(|it| it.ends_with(&name));
+    named.expect("it is listed").to_owned()
+}

@@ -47,6 +47,7 @@ mod render;
 mod replay;
 mod retention;
 mod row_repair;
+mod run_owner;
 mod schedule;
 mod schema;
 mod scrub;
@@ -99,6 +100,7 @@ pub use remote::{
 };
 pub use retention::Retain;
 pub use row_repair::{Derived, derive};
+pub use run_owner::RunOwner;
 pub use schedule::{
     CRON_LIMIT_BYTES, EVERY_LIMIT_MS, SCHEDULE_LIMIT, SCHEDULE_TRIGGER_LIMIT_BYTES, ScheduleError,
     ScheduleProblem, Timing, check_schedule, next_times,

@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use windlass_core::RunId;
-use windlass_store::{Error, RunRow};
+use windlass_store::{Error, Partitions, RunRow};
 
 use crate::crash_isolation::Suspended;
 use crate::engine::Engine;
+use crate::run_owner::RunOwner;
 
 /// How many runs ahead are counted, at most.
 const MOST_AHEAD: usize = 1000;
@@ -21,6 +22,11 @@ pub enum QueueReason {
     Stopping,
     /// The engine has not begun to serve, or never does.
     NotServing,
+    /// No live process owns its partition.
+    Unowned {
+        /// How many live processes could take it.
+        orchestrators: usize,
+    },
     /// Processes died with it in hand: it waits to be acquired alone.
     Suspended(Suspended),
     /// Another run is tried, and nothing begins meanwhile.
@@ -51,6 +57,17 @@ impl Engine {
     /// The store failed.
     pub async fn queue_reason(&self, row: &RunRow) -> Result<QueueReason, Error> {
         let shared = self.shared();
+        match self.owner_of(row).await? {
+            RunOwner::Here => {}
+            RunOwner::Process { partitions, .. } => {
+                return self
+                    .queue_reason_there(row, Partitions::Only(partitions))
+                    .await;
+            }
+            RunOwner::Unowned { orchestrators } => {
+                return Ok(QueueReason::Unowned { orchestrators });
+            }
+        }
         if self.stop_token().is_cancelled() {
             return Ok(QueueReason::Stopping);
         }
@@ -73,14 +90,34 @@ impl Engine {
         if shared.active() + loading >= most {
             return Ok(QueueReason::Full { most });
         }
-        let waiting = self
-            .store()
-            .waiting(
-                &self.shared().owned.partitions(),
-                row.tenant.as_deref(),
-                MOST_AHEAD,
-            )
-            .await?;
+        self.place_in_line(row, &shared.owned.partitions()).await
+    }
+
+    /// The same for a run of another process, as far as the store knows.
+    async fn queue_reason_there(
+        &self,
+        row: &RunRow,
+        partitions: Partitions,
+    ) -> Result<QueueReason, Error> {
+        if let Some(suspended) = self.suspended_anywhere(row).await? {
+            return Ok(QueueReason::Suspended(suspended));
+        }
+        if let Some(gate) = row.gate.as_deref()
+            && let Some(held) = held_gate(&**self.store(), gate, row.limit).await?
+        {
+            return Ok(held);
+        }
+        self.place_in_line(row, &partitions).await
+    }
+
+    async fn place_in_line(
+        &self,
+        row: &RunRow,
+        partitions: &Partitions,
+    ) -> Result<QueueReason, Error> {
+        let store = self.store();
+        let waiting = store.waiting(partitions, row.tenant.as_deref(), MOST_AHEAD);
+        let waiting = waiting.await?;
         let place = waiting.iter().position(|other| other.run == row.run);
         Ok(QueueReason::Ahead {
             runs: place.unwrap_or(waiting.len()),

@@ -188,6 +188,10 @@ fn queued(queries: &RunQueries, row: &RunRow) -> Result<Option<String>, Failure>
         Some(QueueReason::Suspended(suspended)) => {
             Some(format!("tried alone at {}", readable(suspended.until)))
         }
+        Some(QueueReason::Unowned { orchestrators: 0 }) => {
+            Some("no orchestrator is live".to_owned())
+        }
+        Some(QueueReason::Unowned { .. }) => Some("no process owns its partition yet".to_owned()),
         Some(QueueReason::NotServing) => Some("no server has begun to start runs".to_owned()),
         Some(QueueReason::Stopping) => Some("the server is stopping".to_owned()),
     })

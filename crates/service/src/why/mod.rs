@@ -8,7 +8,9 @@ mod work;
 use serde_json::{Value, json};
 use windlass_core::run::{Instance, Run, SWITCH_UNMATCHED};
 use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_engine::RunOwner;
 use windlass_engine::view::{self, Nodes, Overview, SeenInstance};
+use windlass_store::{RunRow, Wait as _};
 
 use crate::failure::{Failure, FailureKind};
 use crate::run_queries::RunQueries;
@@ -127,6 +129,8 @@ pub fn why(queries: &RunQueries, id: RunId, node: Option<&str>) -> Result<Why, F
         }
         overview => overview?,
     };
+    let named = named_owner(queries, &row)?;
+    let queries = named.as_ref().unwrap_or(queries);
     let reasons = Reasons {
         overview: &overview,
         queries,
@@ -150,6 +154,21 @@ pub fn why(queries: &RunQueries, id: RunId, node: Option<&str>) -> Result<Why, F
         },
         undoing: reasons.undoing()?,
         nodes,
+    })
+}
+
+/// The same queries with the process that executes the run, if it is not the one that answers.
+fn named_owner(queries: &RunQueries, row: &RunRow) -> Result<Option<RunQueries>, Failure> {
+    let engine = queries.engine.as_ref().filter(|_| !row.status.is_final());
+    let owner = engine
+        .map(|engine| engine.owner_of(row).wait())
+        .transpose()?;
+    Ok(match owner {
+        Some(RunOwner::Process { name, .. }) => Some(RunQueries {
+            holder: Some(format!("process {name}")),
+            ..queries.clone()
+        }),
+        _ => None,
     })
 }
 

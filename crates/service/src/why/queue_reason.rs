@@ -2,7 +2,7 @@
 
 use windlass_core::run::Run;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{QueueReason, Suspended, held_gate};
+use windlass_engine::{QueueReason, RunOwner, Suspended, held_gate};
 use windlass_store::{RunRow, Wait as _};
 
 use crate::failure::Failure;
@@ -40,8 +40,17 @@ fn waits(queries: &RunQueries, run: &Run, row: &RunRow) -> Result<Option<String>
         return held.map(|held| words(queries, run, held)).transpose();
     };
     if !waits {
-        let suspended = engine.suspended(row.run);
-        return Ok(suspended.map(tried));
+        if let Some(suspended) = engine.suspended_anywhere(row).wait()? {
+            return Ok(Some(tried(suspended)));
+        }
+        let owner = match row.status {
+            RunStatus::Running => engine.owner_of(row).wait()?,
+            _ => return Ok(None),
+        };
+        return Ok(match owner {
+            RunOwner::Unowned { orchestrators } => Some(unowned("is under way", orchestrators)),
+            _ => None,
+        });
     }
     let queue_reason = engine.queue_reason(row).wait()?;
     Ok(Some(words(queries, run, queue_reason)?))
@@ -68,6 +77,30 @@ fn tried(suspended: Suspended) -> String {
     )
 }
 
+/// The sentence for a run that no process owns.
+fn unowned(state: &str, orchestrators: usize) -> String {
+    match orchestrators {
+        0 => format!(
+            "The run {state}, but no process owns it: no orchestrator is live. Start one; `windlass \
+             cluster` lists the live processes."
+        ),
+        _ => format!(
+            "The run {state}, but no process owns its partition at the moment: {} and {} it within \
+             seconds.",
+            count(
+                orchestrators,
+                "orchestrator is live",
+                "orchestrators are live"
+            ),
+            if orchestrators == 1 {
+                "takes"
+            } else {
+                "one takes"
+            },
+        ),
+    }
+}
+
 fn words(queries: &RunQueries, run: &Run, queue_reason: QueueReason) -> Result<String, Failure> {
     Ok(match queue_reason {
         QueueReason::Stopping => {
@@ -76,6 +109,7 @@ fn words(queries: &RunQueries, run: &Run, queue_reason: QueueReason) -> Result<S
         QueueReason::NotServing => {
             "The run is queued: this server has not begun to start runs.".to_owned()
         }
+        QueueReason::Unowned { orchestrators } => unowned("is queued", orchestrators),
         QueueReason::Suspended(suspended) => tried(suspended),
         QueueReason::Isolation => {
             "The run is queued: another one is tried alone, and nothing begins meanwhile."

@@ -24,12 +24,16 @@ pub(super) fn work(
     run: &Run,
     (node, path): (Instance, &str),
 ) -> Result<Option<Work>, Failure> {
+    let requires = run.requires(node);
     let action = match run.action_of(node) {
         Some(action) if !engine.calls(action) => action,
+        Some(action) if run.status() == RunStatus::Running => {
+            let is_live = engine.has_live_worker(action, requires).wait()?;
+            return Ok((!is_live).then(|| no_worker(path, action, requires)));
+        }
         _ => return Ok(None),
     };
     let tenant = run.queued().tenant.as_deref();
-    let requires = run.requires(node);
     let state = engine
         .work_state(tenant, (run.id(), node), action, requires)
         .wait()?;
@@ -56,6 +60,22 @@ pub(super) fn work(
         state => about.sentence(&state, &mut json),
     };
     Ok(Some(Work { reason, json }))
+}
+
+/// No process of the cluster can call the action.
+fn no_worker(path: &str, action: &str, requires: &[Box<str>]) -> Work {
+    let labels = match requires {
+        [] => String::new(),
+        [label] => format!(" with the label {label}"),
+        labels => format!(" with the labels {}", labels.join(", ")),
+    };
+    Work {
+        reason: format!(
+            "{path} waits for a worker: no live worker process{labels} calls {action}. Start one; \
+             `windlass cluster` lists the live processes."
+        ),
+        json: json!({ "actionType": action, "workers": 0, "requires": requires }),
+    }
 }
 
 /// What the sentences are about.

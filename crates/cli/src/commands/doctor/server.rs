@@ -39,6 +39,7 @@ pub(super) fn check(server: &Server, findings: &mut Findings) {
     check_version(server, findings);
     check_limits(server, findings);
     check_letters(server, findings);
+    check_cluster(server, findings);
 }
 
 /// Runs that the server's engine gave up; a token that may not see runs learns nothing.
@@ -57,6 +58,60 @@ fn check_letters(server: &Server, findings: &mut Findings) {
             let what = "see `windlass dead-letters`, then requeue or purge them";
             findings.add("dead letters", Grade::Warn, text, what);
         }
+    }
+}
+
+/// Whether processes live for all that is to be done; a token that may not see it learns nothing.
+fn check_cluster(server: &Server, findings: &mut Findings) {
+    let answer = remote::probe(server, &["api", "v1", "cluster"]);
+    let Some(answer) = answer.ok().filter(|answer| answer.status == 200) else {
+        return;
+    };
+    let cluster: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let sessions = cluster["sessions"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let lives = |role: &str| {
+        let has = |it: &Value| {
+            it["roles"]
+                .as_array()
+                .is_some_and(|it| it.contains(&role.into()))
+        };
+        sessions.iter().any(has)
+    };
+    let lacking = [
+        (
+            "orchestrator",
+            "runs that were started wait, and those that have begun stand still",
+        ),
+        ("worker", "no process calls actions; workers over HTTP may"),
+        ("scheduler", "schedules, retention and jobs wait"),
+    ];
+    let mut is_whole = true;
+    for (role, follows) in lacking.iter().filter(|(role, _)| !lives(role)) {
+        is_whole = false;
+        let what = format!("start a process with --role {role}");
+        findings.add(
+            "cluster",
+            Grade::Warn,
+            format!("no {role} is live: {follows}"),
+            what,
+        );
+    }
+    let partitions = cluster["partitions"].as_array().into_iter().flatten();
+    let unowned = partitions.filter(|it| it["owner"].is_null()).count();
+    if unowned > 0 && lives("orchestrator") {
+        is_whole = false;
+        let text = format!("no process owns {unowned} partitions");
+        let what = "an orchestrator takes them within seconds; ask again";
+        findings.add("cluster", Grade::Warn, text, what);
+    }
+    if is_whole {
+        let text = match sessions.len() {
+            1 => "1 process, with every role".to_owned(),
+            count => format!("{count} processes live, with every role among them"),
+        };
+        findings.add("cluster", Grade::Ok, text, "");
     }
 }
 
