@@ -391,3 +391,38 @@ fn a_given_key_is_changed_by_giving_both() {
     let source = world.source(SecretKeys::given(new).unwrap());
     assert_eq!(source.secret("A").as_deref(), Some(VALUE));
 }
+
+#[test]
+fn the_shared_key_is_the_first_that_was_seen_until_it_is_changed() {
+    let world = World::new();
+    let (old, new) = (
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+        "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=",
+    );
+    let given = |text: &str| SecretKeys::given(text).unwrap();
+    let check = |keys: &SecretKeys, reads| block_on(check_shared_key(&*world.store, keys, reads));
+    let none = SecretKeys::shared(None);
+    check(&none, true).expect("there is no key to compare with");
+    check(&given(old), true).expect("it is the first");
+    check(&given(old), false).expect("it is the same");
+    check(&none, false).expect("it reads no secret");
+    for (keys, reads) in [(&none, true), (&given(new), true), (&given(new), false)] {
+        let refused = check(keys, reads).expect_err("it is not the key");
+        assert_eq!(refused.kind, FailureKind::SecretKeyUnusable);
+    }
+    let both = given(&format!("{new} {old}"));
+    check(&both, true).expect("the old one is among them");
+    block_on(rotate(&*world.store, &both)).expect("a new key");
+    check(&given(new), true).expect("it is the key now");
+    check(&given(old), true).expect_err("it is not the key any more");
+}
+
+#[test]
+fn the_first_shared_key_opens_what_was_sealed_before() {
+    let world = World::new();
+    world.set(Some("t"), "API", VALUE).expect("it is set");
+    let other = SecretKeys::given("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+    let check = |keys: &SecretKeys| block_on(check_shared_key(&*world.store, keys, true));
+    check(&other).expect_err("it opens nothing");
+    check(&world.again()).expect("it sealed the secret");
+}
