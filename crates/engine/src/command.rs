@@ -109,7 +109,7 @@ impl fmt::Display for CommandError {
             ),
             Self::LetterWaits => f.write_str(
                 "no process that owns the run has taken the request in time; it stays offered: \
-                 repeat it to get its answer, and `windlass cluster` shows who owns runs",
+                 repeat it to get its answer; `windlass cluster` lists the live processes",
             ),
             Self::ParentEnded {
                 run,

@@ -201,9 +201,13 @@ async fn runs_that_are_set_aside_wait_in_no_line_and_any_process_says_until_when
         }
         owner = world.join_as(&[Role::Orchestrator, Role::Worker]).await;
     }
-    while in_use().await != (1, 0) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let left = async {
+        while in_use().await != (1, 0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let left = tokio::time::timeout(Duration::from_secs(20), left).await;
+    assert!(left.is_ok(), "it waits in line: {:?}", in_use().await);
     for run in runs {
         let row = world.store.run(run).await.expect("a row").expect("a run");
         loop {

@@ -16,7 +16,7 @@
 
 mod session;
 mod suspects;
-mod told;
+mod suspension_note;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 const SUSPENDED: &str = "suspended";
 
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct SuspensionNote {
     deaths: u32,
     until: i64,
     /// Which process set it aside: what a dead one said does not count.
@@ -32,7 +32,7 @@ impl Engine {
             let Some(Suspended { deaths, until }) = self.suspended(run) else {
                 continue;
             };
-            let told = Told {
+            let told = SuspensionNote {
                 deaths,
                 until: until.0,
                 writer: self.writer().0,
@@ -66,7 +66,7 @@ impl Engine {
             .store()
             .note_at(SUSPENDED, &row.run.to_string())
             .await?;
-        let told = note.and_then(|text| serde_json::from_slice::<Told>(&text).ok());
+        let told = note.and_then(|text| serde_json::from_slice::<SuspensionNote>(&text).ok());
         let Some(told) = told else {
             return Ok(None);
         };

@@ -149,3 +149,28 @@ impl Engine {
 fn failed(error: windlass_store::Error) -> CommandError {
     LoadError::Store(error).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As versions of the program wrote them, one a line; later versions must read them.
+    const RECORDED: &str = include_str!("../../tests/wire/letters-1.jsonl");
+
+    #[test]
+    fn recorded_letters_are_read_and_written_again() {
+        let actor = Actor {
+            by: Some("ana".into()),
+            ..Actor::default()
+        };
+        let commands = [LetterCommand::Requeue, LetterCommand::Purge { actor }];
+        let lines: Vec<&str> = RECORDED.lines().collect();
+        assert_eq!(lines.len(), commands.len());
+        for (line, command) in lines.into_iter().zip(commands) {
+            let read: OfferedLetter = serde_json::from_str(line).expect("a letter");
+            assert_eq!(read.command.bytes(), line.as_bytes());
+            assert_eq!(command.bytes(), line.as_bytes());
+            assert_eq!(read.command.item(), command.item());
+        }
+    }
+}
