@@ -67,10 +67,10 @@ impl Engine {
         }
         let live = Leases::sessions(&**self.store()).await?;
         Ok(live.iter().any(|it| {
-            let has = |label: &Box<str>| it.process.labels.contains(label);
-            let every = it.process.labels.iter().any(|it| **it == *EVERY_LABEL);
+            let own = &it.process.labels;
+            let every = own.iter().any(|it| **it == *EVERY_LABEL);
             it.process.actions.iter().any(|own| **own == *action)
-                && (every || labels.iter().all(has))
+                && (every || labels.iter().all(|label| own.contains(label)))
         }))
     }
 }

@@ -9,6 +9,10 @@ use windlass_core::name::is_key_name;
 
 use super::http_allowed;
 
+/// What `http_allow` takes.
+const REACH: &str = "addresses, networks or host names without a port, such as 127.0.0.1, \
+                     10.0.0.0/8 or intranet.example";
+
 /// What the roles of a process are.
 const ROLES: &str = "all, or some of api, orchestrator, worker and scheduler";
 
@@ -166,11 +170,7 @@ impl Kind {
                 "host names such as windlass.example, windlass.example:7400 or *.example",
             ),
             Self::Switch => (matches!(value, "true" | "false"), "true or false"),
-            Self::Reach => (
-                http_allowed(value).is_ok(),
-                "addresses, networks or host names without a port, such as 127.0.0.1, 10.0.0.0/8 or \
-                 intranet.example",
-            ),
+            Self::Reach => (http_allowed(value).is_ok(), REACH),
             Self::Address => (
                 value.parse::<SocketAddr>().is_ok(),
                 "an address with a port, such as 127.0.0.1:7400",
