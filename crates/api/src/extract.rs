@@ -13,7 +13,8 @@ use http_body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
-use windlass_service::launch::REQUEST_ID_BYTES;
+use windlass_engine::CommandError;
+use windlass_service::launch::{REQUEST_ID_BYTES, is_request_id};
 
 use crate::auth::Principal;
 use crate::beginning::Beginning;
@@ -232,7 +233,13 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        text(&parts.headers, "idempotency-key").map(Self)
+        let key = text(&parts.headers, "idempotency-key")?;
+        // Also where the body has a request id, and the key is not used.
+        if key.as_ref().is_some_and(|key| !is_request_id(key)) {
+            let message = CommandError::KeyInvalid.to_string();
+            return Err(code::HEADER_INVALID.error(message));
+        }
+        Ok(Self(key))
     }
 }
 

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use windlass_core::name::ShortText;
-use windlass_engine::{CommandError, limits, load_latest};
+use windlass_engine::{limits, load_latest};
 use windlass_service::command::{CommandRequest, RunCommand};
-use windlass_service::launch::{REQUEST_ID_BYTES, is_request_id};
+use windlass_service::launch::REQUEST_ID_BYTES;
 use windlass_service::{command, dry_run};
 use windlass_store::RunRow;
 
@@ -232,10 +232,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Target {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let Path(path) = Path::from_request_parts(parts, state).await?;
         let IdempotencyKey(key) = IdempotencyKey::from_request_parts(parts, state).await?;
-        if key.as_ref().is_some_and(|key| !is_request_id(key)) {
-            let message = CommandError::KeyInvalid.to_string();
-            return Err(crate::code::HEADER_INVALID.error(message));
-        }
         Ok(Self {
             caller: Caller::from_request_parts(parts, state).await?,
             path,
