@@ -17,9 +17,9 @@ use server::Server;
 /// The same requests every time.
 const SEED: &str = "20240917";
 
-/// Requests per operation and phase, and seconds for the whole.
-const EXAMPLES: &str = "30";
-const SECONDS: &str = "120";
+/// Requests per operation and phase. Their number ends a round: with a time, the tool goes on
+/// until it is over, and a quicker machine sends other requests.
+const EXAMPLES: &str = "20";
 
 /// What every answer must be.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
@@ -84,7 +84,7 @@ fn question(tool: &Path, server: &Server, scratch: &Path, what: &[&str]) -> Resu
         .args(what)
         .args(["--header", &server.authorization()])
         .args(["--seed", SEED, "--max-examples", EXAMPLES])
-        .args(["--max-time", SECONDS, "--request-timeout", "20"])
+        .args(["--request-timeout", "20"])
         .args(["--generation-database", "none", "--no-color"])
         .args(["--continue-on-failure", "--warnings", "off"])
         .current_dir(scratch)
