@@ -19,7 +19,7 @@ const SEED: &str = "20240917";
 
 /// Requests per operation and phase. Their number ends a round: with a time, the tool goes on
 /// until it is over, and a quicker machine sends other requests.
-const EXAMPLES: &str = "20";
+const EXAMPLES: &str = "30";
 
 /// What every answer must be.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
