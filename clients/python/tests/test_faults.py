@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 
 import pytest
 
@@ -85,6 +86,27 @@ def test_heartbeats_go_on_while_a_report_is_repeated(fake: FakeServer, url: str)
     with running(worker):
         fake.reported(task)
     assert fake.heartbeats
+
+
+@pytest.mark.parametrize("what", ["drop-before", 503])
+def test_progress_of_a_heartbeat_that_is_lost_comes_with_the_next(
+    fake: FakeServer, url: str, what: str | int
+) -> None:
+    worker = Worker(url)
+    told = {"lease": "lease-1", "details": {"done": 1}}
+
+    @worker.action("a.b")
+    def action(context: Context) -> None:
+        context.heartbeat({"done": 1})
+        end = time.monotonic() + PATIENCE
+        while told not in [body for _, body in fake.heartbeats] and time.monotonic() < end:
+            time.sleep(0.005)
+
+    fake.fault("heartbeat", what)
+    task = fake.enqueue("a.b")
+    with running(worker):
+        assert fake.reported(task)[0] == "complete"
+    assert told in [body for _, body in fake.heartbeats]
 
 
 @pytest.mark.parametrize("code", ["LEASE_LOST", "TASK_ENDED"])

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from windlass.backoff import Backoff
+from windlass.cancelling import cancel_all
 from windlass.context import Context
 from windlass.encode import NotJson, dumps
 from windlass.errors import ApiError
@@ -72,9 +73,7 @@ class Attempt:
             if outcome is not None and not self._gone.is_set():
                 await self._report(outcome)
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+            await cancel_all(*helpers)
 
     async def refuse_unknown(self) -> None:
         """Fails a task of a type that this worker never declared."""
@@ -146,7 +145,15 @@ class Attempt:
         except NotJson as error:
             LOGGER.warning("progress of %s is not JSON and was left out: %s", self.task, error)
             body = dumps({"lease": lease})
-        return await self._post("heartbeat", body, interval)
+            details = None
+        taken = False
+        try:
+            response = await self._post("heartbeat", body, interval)
+            taken = response.is_success
+            return response
+        finally:
+            if not taken:
+                self.context.keep_progress(details)
 
     def _is_gone(self, error: ApiError, lease: str) -> bool:
         """Whether the task is no longer this worker's; then the function is asked to stop."""

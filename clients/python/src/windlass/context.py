@@ -143,6 +143,12 @@ class Context:
             details, self._progress = self._progress, None
             return details
 
+    def keep_progress(self, details: Any) -> None:
+        """Gives details back that no heartbeat delivered, unless there are newer ones."""
+        with self._lock:
+            if self._progress is None:
+                self._progress = details
+
     def stop(self, reason: str) -> None:
         """Asks the function to stop; the first reason stays."""
         with self._lock:

@@ -7,7 +7,6 @@ heartbeats nor completions. Must not know how functions are run; the executor do
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ import httpx
 from windlass.action import Action
 from windlass.attempt import Attempt
 from windlass.backoff import Backoff
+from windlass.cancelling import cancel_all
 from windlass.context import Context
 from windlass.encode import dumps
 from windlass.errors import ApiError
@@ -202,11 +202,8 @@ class Session:
             await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             return doing.result() if doing.done() else None
         finally:
-            stopping.cancel()
-            if not doing.done():
-                doing.cancel()
-                with contextlib.suppress(asyncio.CancelledError, httpx.HTTPError, ApiError):
-                    await doing
+            unfinished = [each for each in (doing, stopping) if not each.done()]
+            await cancel_all(*unfinished)
 
 
 def _text(error: Exception) -> str:
