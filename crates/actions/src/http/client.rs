@@ -204,7 +204,8 @@ fn chain(error: &reqwest::Error) -> String {
     }
 }
 
-/// What led to an error, from the nearest cause to the first.
+/// What led to an error, from the nearest cause to the first. The client's own layers name only
+/// themselves (`client error (Connect)`, `tcp connect error`), and are left out where more is known.
 fn causes(error: &reqwest::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut cause = error.source();
@@ -214,6 +215,11 @@ fn causes(error: &reqwest::Error) -> String {
             parts.push(text);
         }
         cause = source.source();
+    }
+    let is_layer =
+        |part: &String| part.starts_with("client error (") || part == "tcp connect error";
+    if let Some(first) = parts.iter().position(|part| !is_layer(part)) {
+        parts.drain(..first);
     }
     parts.join(": ")
 }
