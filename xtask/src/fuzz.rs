@@ -3,11 +3,10 @@
 //! beside the sources (`proptest-regressions`) and tried first from then on.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::test::{cargo_program, timed};
+use crate::test::{cargo_command, timed};
 
 /// How long a test goes on at once.
 const LONGEST: u64 = 600;
@@ -47,7 +46,7 @@ pub(crate) fn run(root: &Path, seconds: Option<u64>, name: Option<&str>) -> Resu
 
 fn one(root: &Path, package: &str, test: &str, seconds: u64) -> Result<()> {
     let filter = format!("package({package}) and test(={test})");
-    let status = Command::new(cargo_program())
+    let status = cargo_command()
         .args([
             "nextest",
             "run",
@@ -70,7 +69,7 @@ fn one(root: &Path, package: &str, test: &str, seconds: u64) -> Result<()> {
 
 /// The fuzz tests of the workspace, each with its package.
 fn found(root: &Path, name: Option<&str>) -> Result<Vec<(String, String)>> {
-    let output = Command::new(cargo_program())
+    let output = cargo_command()
         .args(["nextest", "list", "--workspace", "--all-features"])
         .args(["-E", "test(/(^|::)fuzz_/)", "--message-format", "json"])
         .current_dir(root)

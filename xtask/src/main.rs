@@ -13,6 +13,8 @@ mod performance;
 mod postgres;
 mod queue;
 mod recording;
+mod scaling;
+mod servers;
 mod test;
 mod tidy;
 
@@ -37,8 +39,8 @@ usage: cargo xtask <task>
                    the figures of the page in Chromium, with their targets, among a million
                    runs; writes its section of PERFORMANCE.md
   performance [BINARY]
-                   the figures of the engine, by `windlass bench`; writes its section of
-                   PERFORMANCE.md
+                   the figures of the engine on every backend, by `windlass bench`, on
+                   servers of its own; writes their sections of PERFORMANCE.md
   nats             the tests of the NATS store alone, on servers of their own
   postgres         the tests of the PostgreSQL store alone, on a server of their own
   recording [BINARY]
@@ -52,6 +54,7 @@ usage: cargo xtask <task>
   reliability      writes RELIABILITY.md of what was measured last
   queue BINARY [N] a million runs, or N, that wait: how fast they are taken in, and
                    what they cost
+  scaling          the tables and the plot of docs/scaling.md, of xtask/scaling.toml
   tidy             the rules of the repository alone
 ";
 
@@ -74,9 +77,9 @@ fn main() -> ExitCode {
         ["page-bench", binary] => {
             root().and_then(|root| page::bench(&root, Some(binary.as_ref()), PAGE_RUNS))
         }
-        ["performance"] => root().and_then(|root| performance::write_engine(&root, None)),
+        ["performance"] => root().and_then(|root| performance::write_backends(&root, None)),
         ["performance", binary] => {
-            root().and_then(|root| performance::write_engine(&root, Some(binary.as_ref())))
+            root().and_then(|root| performance::write_backends(&root, Some(binary.as_ref())))
         }
         ["nats"] => root().and_then(|root| nats::run(&root)),
         ["postgres"] => root().and_then(|root| postgres::run(&root)),
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         ["chaos", ref faults @ ..] => root().and_then(|root| chaos::run(&root, faults)),
         ["fuzz", ref rest @ ..] if rest.len() <= 2 => root().and_then(|root| fuzz_for(&root, rest)),
         ["reliability"] => root().and_then(|root| chaos::write(&root)),
+        ["scaling"] => root().and_then(|root| scaling::write(&root)),
         ["queue", binary] => queue::run(binary.as_ref(), 1_000_000),
         ["queue", binary, runs] => match runs.parse() {
             Ok(runs) => queue::run(binary.as_ref(), runs),

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::api::target;
+use crate::servers::Server;
 use crate::test;
 
 const FILE: &str = "PERFORMANCE.md";
@@ -28,6 +29,27 @@ depend on the machine, so the tests assert none of them; the target stands besid
 <!-- engine:begin -->
 Not measured yet.
 <!-- engine:end -->
+
+## PostgreSQL
+
+The same command, on a server of its own that syncs its commits, with `--backend postgres`.
+
+<!-- postgres:begin -->
+Not measured yet.
+<!-- postgres:end -->
+
+## NATS
+
+The same command, on servers of its own, with `--backend nats`: first with `sync_interval: always`,
+then with the server's default of two minutes.
+
+<!-- nats-always:begin -->
+Not measured yet.
+<!-- nats-always:end -->
+
+<!-- nats-default:begin -->
+Not measured yet.
+<!-- nats-default:end -->
 
 ## The page
 
@@ -48,12 +70,12 @@ pub(crate) fn write_page(root: &Path, figures: &Path) -> Result<()> {
     write(root, "page", &table(&measured))
 }
 
-/// Runs `windlass bench` of a release build, or of the binary that is named, and writes the
-/// engine's section.
+/// Runs `windlass bench` of a release build, or of the binary that is named, on every backend, and
+/// writes their sections.
 ///
 /// # Errors
-/// The binary failed, or the file cannot be written.
-pub(crate) fn write_engine(root: &Path, binary: Option<&Path>) -> Result<()> {
+/// The binary failed, a server cannot be started, or the file cannot be written.
+pub(crate) fn write_backends(root: &Path, binary: Option<&Path>) -> Result<()> {
     let binary = match binary {
         Some(binary) => binary.to_owned(),
         None => {
@@ -61,8 +83,32 @@ pub(crate) fn write_engine(root: &Path, binary: Option<&Path>) -> Result<()> {
             target(root)?.join("release").join("windlass")
         }
     };
+    let measure = |section: &str, arguments: &[&str]| {
+        let figures = bench(&binary, arguments)?;
+        write(root, section, &format!("```text\n{figures}\n```\n"))
+    };
+    measure("engine", &[])?;
+    let database = Server::postgres(root)?;
+    let database_url = format!("postgres://windlass@{}/postgres", database.address);
+    let on_database = ["--postgres-url", &*database_url];
+    measure(
+        "postgres",
+        &[&["--backend", "postgres"], &on_database[..]].concat(),
+    )?;
+    for (section, sync_interval) in [("nats-always", "always"), ("nats-default", "2m")] {
+        let server = Server::nats(root, sync_interval)?;
+        let nats_url = format!("nats://{}", server.address);
+        let on_server = ["--backend", "nats", "--nats-url", &*nats_url];
+        measure(section, &[&on_server[..], &on_database].concat())?;
+    }
+    Ok(())
+}
+
+/// What `windlass bench` prints.
+fn bench(binary: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(binary)
         .arg("bench")
+        .args(arguments)
         .output()
         .context("windlass bench could not be started")?;
     if !output.status.success() {
@@ -71,29 +117,27 @@ pub(crate) fn write_engine(root: &Path, binary: Option<&Path>) -> Result<()> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    let table = String::from_utf8_lossy(&output.stdout);
-    write(
-        root,
-        "engine",
-        &format!("```text\n{}\n```\n", table.trim_end()),
-    )
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .trim_end()
+        .to_owned())
 }
 
 fn write(root: &Path, section: &str, content: &str) -> Result<()> {
     let file = root.join(FILE);
     let page = fs::read_to_string(&file).unwrap_or_else(|_| HEAD.to_owned());
-    fs::write(&file, replaced(&page, section, content)?).with_context(|| format!("writing {FILE}"))
+    let page = replaced(&page, section, content).context(FILE)?;
+    fs::write(&file, page).with_context(|| format!("writing {FILE}"))
 }
 
 /// The page with another content between the marks of a section.
-fn replaced(page: &str, section: &str, content: &str) -> Result<String> {
+pub(crate) fn replaced(page: &str, section: &str, content: &str) -> Result<String> {
     let begin = format!("<!-- {section}:begin -->\n");
     let end = format!("<!-- {section}:end -->");
     let parts = page
         .split_once(&begin)
         .and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
     let Some((before, after)) = parts else {
-        bail!("{FILE} has no marks for the section '{section}'");
+        bail!("the page has no marks for the section '{section}'");
     };
     Ok(format!("{before}{begin}{content}{end}{after}"))
 }

@@ -2,7 +2,6 @@
 //! first that fails with the command that repeats it.
 
 use std::env;
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -120,7 +119,7 @@ pub(crate) fn timed(heading: &str, step: impl FnOnce() -> Result<()>) -> Result<
 }
 
 pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
-    let status = Command::new(cargo_program())
+    let status = cargo_command()
         .args(arguments)
         .current_dir(root)
         .status()
@@ -138,7 +137,7 @@ fn command_line(arguments: &[&str]) -> String {
 
 /// Installs the test runner once, on machines that lack it.
 fn ensure_nextest(root: &Path) -> Result<()> {
-    let present = Command::new(cargo_program())
+    let present = cargo_command()
         .args(["nextest", "--version"])
         .current_dir(root)
         .stdout(Stdio::null())
@@ -155,10 +154,11 @@ fn ensure_nextest(root: &Path) -> Result<()> {
 
 /// Commands that succeed where what the tests start is there, with the Debian packages that bring
 /// it. Debian has Python's environments in a package apart from Python.
-const PROGRAMS: [(&[&str], &str); 4] = [
+const PROGRAMS: [(&[&str], &str); 5] = [
     (&["chromium", "--version"], "chromium"),
     (&["node", "--version"], "nodejs"),
     (&["strace", "--version"], "strace"),
+    (&["valgrind", "--version"], "valgrind"),
     (&["python3", "-c", "import ensurepip, venv"], "python3-venv"),
 ];
 
@@ -183,9 +183,18 @@ fn ensure_program(check: &[&str], package: &str) -> Result<()> {
     })
 }
 
-/// The cargo that runs this task, so that a chosen toolchain is kept.
-pub(crate) fn cargo_program() -> OsString {
-    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+/// The cargo that runs this task, so that a chosen toolchain is kept, without what it says of this
+/// package. Build scripts that look at that would run again when cargo is called by hand, and much
+/// would be built again.
+pub(crate) fn cargo_command() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let is_ours = |prefix| name.to_str().is_some_and(|name| name.starts_with(prefix));
+        if is_ours("CARGO_PKG_") || is_ours("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 #[cfg(test)]

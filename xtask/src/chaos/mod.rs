@@ -11,11 +11,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
-use crate::test::{cargo_program, timed};
+use crate::test::{cargo_command, timed};
 pub(crate) use page::differs;
 use promises::{Fault, Figures, Promises};
 
@@ -61,7 +61,7 @@ fn measure(root: &Path, fault: &Fault) -> Result<u64> {
         .split_once("::")
         .context("a test is FILE::NAME")?;
     let (binary, test) = target(root, Path::new(file), test)?;
-    let mut child = Command::new(cargo_program())
+    let mut child = cargo_command()
         .args([
             "test",
             "--all-features",

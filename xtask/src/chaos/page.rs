@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::promises::{Figures, Promises};
+use crate::scaling::grouped;
 
 pub(super) const FILE: &str = "RELIABILITY.md";
 
@@ -70,19 +71,6 @@ fn link(test: &str) -> String {
     }
 }
 
-/// With a comma between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// What is wrong with the page: it is not what the task would write, or names a test that
 /// is not there.
 ///
@@ -108,13 +96,6 @@ pub(crate) fn differs(root: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_are_grouped() {
-        assert_eq!(grouped(7), "7");
-        assert_eq!(grouped(1_000), "1,000");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-    }
 
     #[test]
     fn the_page_says_what_was_not_measured() {

@@ -4,13 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use toml::Table;
 
 use super::Finding;
-use crate::test::cargo_program;
+use crate::test::cargo_command;
 
 /// The file with the lists.
 const FILE: &str = "deny.toml";
@@ -44,7 +43,7 @@ pub(super) fn check(root: &Path, findings: &mut Vec<Finding>) -> Result<()> {
 
 /// The packages that a target is built and tested with.
 fn tree(root: &Path, target: &str) -> Result<Vec<Package>> {
-    let output = Command::new(cargo_program())
+    let output = cargo_command()
         .args(["tree", "--workspace", "--all-features", "--locked"])
         .args(["--edges", "normal,build,dev", "--prefix", "none"])
         .args(["--format", "{p}\t{l}", "--target", target])

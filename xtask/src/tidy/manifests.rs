@@ -138,6 +138,9 @@ const DIRECTION: &[(&str, &[&str])] = &[
 /// What the tests of several crates share: nothing that ships may know it.
 const TEST_SUPPORT: &str = "windlass-test-support";
 
+/// The package of the binary that ships.
+const BINARY: &str = "windlass-cli";
+
 /// A backend sees the contract and what it stores, never the engine.
 const BACKEND: &[&str] = &["windlass-expr", "windlass-core", "windlass-store"];
 
@@ -149,6 +152,7 @@ pub(super) fn check(file: &str, content: &str, findings: &mut Vec<Finding>) {
             return;
         }
     };
+    check_profiles(file, &manifest, findings);
     let Some(package) = manifest
         .get("package")
         .and_then(|package| package.get("name"))
@@ -164,6 +168,25 @@ pub(super) fn check(file: &str, content: &str, findings: &mut Vec<Finding>) {
                 line,
                 message: reason,
             });
+        }
+    }
+}
+
+/// Cargo drops `strip` of a profile for a package that has settings of its own there, and ships its
+/// symbols: 9 MB of them.
+fn check_profiles(file: &str, manifest: &Table, findings: &mut Vec<Finding>) {
+    let profiles = manifest
+        .get("profile")
+        .and_then(|profiles| profiles.as_table());
+    for name in ["release", "dist"] {
+        let packages = profiles
+            .and_then(|profiles| profiles.get(name))
+            .and_then(|profile| profile.get("package"));
+        if packages.is_some_and(|packages| packages.get(BINARY).is_some()) {
+            let message = format!(
+                "{BINARY} has settings in the profile {name}: cargo would not strip the binary"
+            );
+            findings.push(Finding::whole(file, message));
         }
     }
 }
@@ -310,6 +333,21 @@ mod tests {
         let uses = |kind: &str| findings("windlass-cli", &format!("[{kind}]\n{line}\n")).len();
         assert_eq!(uses("dependencies"), 1);
         assert_eq!(uses("dev-dependencies"), 0);
+    }
+
+    #[test]
+    fn the_package_of_the_binary_has_no_settings_that_would_keep_its_symbols() {
+        let found = |profile: &str, package: &str| {
+            let manifest = format!("[profile.{profile}.package.{package}]\nopt-level = 0\n");
+            let mut findings = Vec::new();
+            check("Cargo.toml", &manifest, &mut findings);
+            findings.len()
+        };
+        assert_eq!(found("dist", "windlass-cli"), 1);
+        // The other inherits from it.
+        assert_eq!(found("release", "windlass-cli"), 1);
+        assert_eq!(found("dev", "windlass-cli"), 0);
+        assert_eq!(found("dist", "windlass-engine"), 0);
     }
 
     #[test]

@@ -80,6 +80,10 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for message in crate::chaos::differs(root)? {
         findings.push(Finding::whole("RELIABILITY.md", message));
     }
+    for file in crate::scaling::differs(root)? {
+        let message = "is not what `cargo xtask scaling` makes; it is not typed";
+        findings.push(Finding::whole(file, message));
+    }
     findings.sort();
     for finding in &findings {
         eprintln!("{finding}");
