@@ -88,6 +88,44 @@ fn a_signal_is_checked_and_carries_the_run_on() {
 }
 
 #[test]
+fn a_signal_need_not_fit_the_schema_of_a_node_that_has_its_signal() {
+    let two = r#"{"id":"two","nodes":[
+      {"id":"first","waitForSignal":{"name":"go","schema":{"type":"object"}}},
+      {"id":"other","waitForSignal":{"name":"hold"},"dependsOn":["first"]},
+      {"id":"second","waitForSignal":{"name":"go","schema":{"type":"number"}},"dependsOn":["other"]}]}"#;
+    let world = world("two.json", two);
+    left(&world, "two.json");
+    let signal = |name: &str, payload: &str| {
+        world.run(&[
+            "signal", "@last", name, payload, "--wait", "0.5", "-q", "--json",
+        ])
+    };
+    // Both nodes may get it.
+    assert_eq!(code(&signal("go", "7").expect(3).stderr), "SIGNAL_INVALID");
+    let two = two.replace(r#""type":"number""#, r#""type":["number","object"]"#);
+    std::fs::write(world.path().join("two.json"), two).expect("a file");
+    left(&world, "two.json");
+    signal("go", "{}").expect(7);
+    signal("go", "7").expect(7);
+    let ended = signal("hold", "null").expect(0).json();
+    assert_eq!(ended["nodes"]["second"]["output"], 7);
+}
+
+#[test]
+fn a_signal_that_no_node_waits_for_any_more_is_unknown() {
+    let definition = r#"{"id":"two","nodes":[
+      {"id":"first","waitForSignal":{"name":"go","schema":{"type":"object"}}},
+      {"id":"other","waitForSignal":{"name":"hold"},"dependsOn":["first"]}]}"#;
+    let world = world("two.json", definition);
+    left(&world, "two.json");
+    let first = ["signal", "@last", "go", "{}", "--wait", "0.5", "-q"];
+    world.run(&first).expect(7);
+    let late = world.run(&["signal", "@last", "go", "7"]).expect(6).stderr;
+    assert!(late.contains("SIGNAL_UNKNOWN"), "{late}");
+    assert!(late.contains("it knows hold"), "{late}");
+}
+
+#[test]
 fn a_signal_through_the_holder_returns_at_once() {
     let world = world("approve.json", APPROVE);
     let mut holder = world.start(&["run", "approve.json", "--json"]);

@@ -117,6 +117,36 @@ fn a_cause_in_a_child_says_how_the_run_leads_to_it() {
     assert_eq!(path, "each[0]/c … deep-0");
 }
 
+/// The details that earlier versions recorded have the way to a cause from the child.
+#[test]
+fn a_cause_that_an_earlier_version_recorded_is_led_to_from_the_run() {
+    let child = r#"c {"subworkflow": {"workflowId": "other", "input": null}}"#;
+    for (way, led) in [
+        ("", r#"["c","deep"]"#),
+        (r#""path": ["x", "deep"],"#, r#"["c","x","deep"]"#),
+        (r#""path": ["c", "x", "deep"],"#, r#"["c","x","deep"]"#),
+    ] {
+        let mut harness = started(&[child]);
+        let id = "00000000-0000-7000-8000-000000000000";
+        let details = format!(
+            r#"{{"executionId": "{id}", "causes": [
+                {{"executionId": "{id}", "node": "deep", {way} "code": "X", "message": "x"}}]}}"#,
+        );
+        let node = harness.index("c");
+        let input = Input::ChildFailed {
+            node,
+            attempt: harness.run.attempt(node),
+            failure: Box::new(Failure {
+                details: RawValue::from_string(details).ok(),
+                ..Failure::permanent("NODE_FAILED", "deep failed")
+            }),
+        };
+        harness.give(&input).expect("the child was open");
+        let path = serde_json::to_string(&error(&harness).causes[0].path).expect("JSON");
+        assert_eq!(path, led, "{way}");
+    }
+}
+
 #[test]
 fn a_long_message_is_cut_between_two_characters() {
     let mut harness = started(&["nodes a"]);

@@ -14,6 +14,7 @@ use windlass_core::{Digest, RunId, RunStatus};
 use windlass_store::Wait as _;
 
 use crate::Backend;
+use crate::blocking::blocking;
 use crate::engine::Engine;
 use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::names::is_request_id;
@@ -138,15 +139,14 @@ impl From<LoadError> for CommandError {
     }
 }
 
-/// Checks a signal's payload against its limits and the schema of every node of the
-/// graph that waits for a signal of this name: the engine does not know yet which node will
-/// take it.
+/// Checks a signal's payload against its limits and the schema of every node of the run
+/// that waits for a signal of this name, or still may: the engine does not know yet which
+/// node will take it.
 ///
 /// # Errors
 /// What does not fit, all of it.
-pub fn check_signal(plan: &Plan, name: &str, payload: &str) -> Result<(), PayloadError> {
-    let schemas = plan.signal_schemas(name).into_iter().flatten();
-    check_payload(payload, schemas)
+pub fn check_signal(run: &Run, name: &str, payload: &str) -> Result<(), PayloadError> {
+    check_payload(payload, run.signal_schemas(run.plan(), name))
 }
 
 /// Checks a signal's name. One that a node of the graph waits for is good, also if it was
@@ -330,7 +330,7 @@ impl Engine {
             _ => Arc::clone(state.plan()),
         };
         check_signal_name(&plan, name)?;
-        let schemas = plan.signal_schemas(name).into_iter().flatten();
+        let schemas = state.signal_schemas(&plan, name).into_iter();
         let schemas = schemas.map(str::to_owned).collect();
         let tenant = state.queued().tenant.as_deref();
         let checked = check_payload_off_thread(tenant, Arc::clone(payload), schemas).await;
@@ -352,8 +352,7 @@ impl Engine {
     /// Reads a run back, off the tasks of the runtime.
     pub(crate) async fn load_beside(&self, run: RunId) -> Result<LoadedRun, CommandError> {
         let engine = self.clone();
-        let loading = tokio::task::spawn_blocking(move || engine.load(run));
-        match loading.await {
+        match blocking(move || engine.load(run)).await {
             Ok(loaded) => Ok(loaded?),
             Err(error) => Err(LoadError::Definition(error.to_string()).into()),
         }
@@ -382,7 +381,7 @@ impl CommandError {
                 .map(|&node| run.path_and_name(node))
                 .collect(),
             Refusal::UnknownSignal(_) => {
-                let names = run.plan().signals().into_iter();
+                let names = run.awaited_signals().into_iter();
                 names.map(str::to_owned).collect()
             }
             _ => Vec::new(),

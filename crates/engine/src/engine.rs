@@ -20,6 +20,7 @@ use windlass_store::{Bell, Error, Role, RunRow, Wait as _, WriterId, crash};
 use crate::Backend;
 use crate::action::Registry;
 use crate::at_work::AttemptsAtWork;
+use crate::blocking::blocking;
 use crate::child_coordinator::{ChildCoordinator, PendingJobs};
 use crate::clock::Clock;
 use crate::cluster::called_here;
@@ -472,13 +473,16 @@ impl Engine {
             let waiting = async {
                 if self.shared().owned.holds(row.partition) && self.is_acquired_or_asleep(run).await
                 {
-                    drop(self.wait_here(run).await);
+                    self.wait_here(run).await.ok()
                 } else {
-                    std::future::pending::<()>().await;
+                    std::future::pending().await
                 }
             };
             tokio::select! {
-                () = waiting => {}
+                // A run that this process no longer has is looked at again.
+                ended = waiting => if let Some(status) = ended.filter(|it| it.is_final()) {
+                    return Ok(status);
+                },
                 () = changed => {}
                 () = self.stopped() => return Ok(row.status),
                 () = tokio::time::sleep(look) => {}
@@ -673,15 +677,14 @@ impl Engine {
         }
         let named = self.name_acquired(run).await;
         let engine = self.clone();
-        let reading = tokio::task::spawn_blocking(move || engine.read(run, acquire_options).wait());
+        let reading = blocking(move || engine.read(run, acquire_options).wait());
         let Read {
             loaded,
             newest,
             acquisition,
-        } = reading.await.map_err(|error| match error.is_panic() {
-            true => LoadError::Definition(error.to_string()),
-            false => LoadError::Store(Error::Unavailable(error.to_string())),
-        })??;
+        } = reading
+            .await
+            .map_err(|error| LoadError::Definition(error.to_string()))??;
         let status = loaded.run.status();
         if status.is_final() && !acquire_options.ended {
             return Ok(());

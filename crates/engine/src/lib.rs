@@ -7,6 +7,7 @@ pub mod action;
 mod admission;
 mod at_work;
 mod attempt_tracker;
+mod blocking;
 mod canonical;
 mod checks;
 mod child_coordinator;

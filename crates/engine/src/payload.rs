@@ -11,6 +11,7 @@ use windlass_core::definition::SchemaProblem;
 use windlass_core::value::nesting;
 use windlass_expr::check_syntax;
 
+use crate::blocking::blocking;
 use crate::canonical::{RepeatedKey, canonical};
 use crate::checks::{self, CHECK_BYTES};
 use crate::limits::limits;
@@ -174,7 +175,7 @@ async fn turn<T: Send + 'static>(
         let _permit = permit;
         work()
     };
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = blocking(work).await;
     done.unwrap_or_else(|_| Err(broken()))
 }
 

@@ -3,7 +3,7 @@
 use windlass_core::event::{AttemptEnded, Queued, ResourceLink, RunFailure};
 use windlass_core::printable::cut;
 use windlass_core::run::Run;
-use windlass_core::{Millis, RunId, RunStatus};
+use windlass_core::{Millis, RunId};
 use windlass_store::{Partition, ResourceRow, RunRow};
 
 /// Bytes of an error's message that lists show: a line on a wide terminal. A store may hold
@@ -32,29 +32,16 @@ pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
 /// The row of a run that was requested and has not begun.
 pub fn queued_row(run: RunId, queued: &Queued, at: Millis) -> RunRow {
     RunRow {
-        run,
         tenant: queued.tenant.clone(),
-        workflow: queued.workflow.clone(),
         version: queued.version,
-        request_id: queued.request_id.clone(),
-        status: RunStatus::Pending,
         priority: queued.priority,
         labels: queued.labels.clone(),
-        created_at: at,
-        started_at: None,
-        ended_at: None,
-        wake_at: None,
-        asleep: false,
-        error_code: None,
-        error_message: None,
-        cause_codes: Vec::new(),
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
         origin: queued.origin.as_ref().map(|origin| origin.execution_id),
         gate: gate_name(queued),
         limit: queued.gate.as_ref().map_or(0, |gate| gate.limit),
-        // The log does not say whether the run is dead; the store knows.
-        dead: false,
         partition: Partition(queued.partition),
+        ..RunRow::queued(run, &queued.workflow, &queued.request_id, at)
     }
 }
 

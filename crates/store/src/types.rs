@@ -68,6 +68,32 @@ pub struct Append {
     pub slots: Vec<(u32, u32)>,
 }
 
+impl Append {
+    /// An append with nothing but a record, `append_id` being the writer's own number for it.
+    pub fn of_record(
+        run: RunId,
+        head: Head,
+        (writer, append_id): (WriterId, u64),
+        record: Vec<u8>,
+    ) -> Self {
+        Self {
+            run,
+            head,
+            writer,
+            append_id,
+            record,
+            row: None,
+            claims: Vec::new(),
+            resources: Vec::new(),
+            blobs: Vec::new(),
+            uses: Vec::new(),
+            consumed: Vec::new(),
+            releases: Vec::new(),
+            slots: Vec::new(),
+        }
+    }
+}
+
 /// A successful append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
@@ -248,6 +274,35 @@ pub struct RunRow {
 }
 
 impl RunRow {
+    /// The row of a run that was requested and has not begun: the first version of its workflow,
+    /// the usual priority, and nothing else.
+    pub fn queued(run: RunId, workflow: &str, request_id: &str, created_at: Millis) -> Self {
+        Self {
+            run,
+            tenant: None,
+            workflow: workflow.into(),
+            version: 1,
+            request_id: request_id.into(),
+            status: RunStatus::Pending,
+            priority: 5,
+            labels: BTreeMap::new(),
+            created_at,
+            started_at: None,
+            ended_at: None,
+            wake_at: None,
+            asleep: false,
+            error_code: None,
+            error_message: None,
+            cause_codes: Vec::new(),
+            parent: None,
+            origin: None,
+            gate: None,
+            limit: 0,
+            dead: false,
+            partition: Partition(0),
+        }
+    }
+
     /// Whether it has not ended and sleeps.
     pub fn sleeps(&self) -> bool {
         self.asleep && !self.status.is_final()

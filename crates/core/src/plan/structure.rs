@@ -185,20 +185,6 @@ impl Plan {
         }
     }
 
-    /// The JSON Schemas of all nodes, however deep, that wait for this signal: one entry for
-    /// each such node, so that an empty list means that no node ever waits for it.
-    pub fn signal_schemas(&self, name: &str) -> Vec<Option<&str>> {
-        let mut schemas = Vec::new();
-        for node in 0..self.total() as NodeIndex {
-            if let Some(Structure::Signal(signal)) = self.structure(node)
-                && &*signal.name == name
-            {
-                schemas.push(signal.schema.as_ref().map(|schema| schema.get()));
-            }
-        }
-        schemas
-    }
-
     /// The names of all signals that some node waits for, sorted.
     pub fn signals(&self) -> Vec<&str> {
         let nodes = 0..self.total() as NodeIndex;

@@ -39,8 +39,13 @@ struct ChildDetails<C> {
     causes: Option<C>,
 }
 
-/// The details of a node that failed because its child did: the child, and why it failed.
-pub(crate) fn child_details(child: RunId, causes: &[Cause]) -> Option<Box<RawValue>> {
+/// The details of a node that failed because its child did: the child, and why it failed, with
+/// the way to each cause from the node's own run.
+pub(crate) fn child_details(node: &str, child: RunId, causes: &[Cause]) -> Option<Box<RawValue>> {
+    let mut causes = causes.to_vec();
+    for cause in &mut causes {
+        lead_to(cause, node.into());
+    }
     let details = ChildDetails {
         execution_id: child,
         causes: Some(causes).filter(|causes| !causes.is_empty()),
@@ -149,11 +154,8 @@ impl Run {
         let is_child = matches!(self.structure(root.node), Some(Structure::Subworkflow(_)));
         if let Some(failure) = &failure
             && is_child
-            && let Some(mut causes) = causes_of_child(failure)
+            && let Some(causes) = causes_of_child(failure, &self.path(root.node))
         {
-            for cause in &mut causes {
-                lead_to(cause, self.path(root.node));
-            }
             return causes;
         }
         let (code, message) = match failure {
@@ -177,13 +179,21 @@ impl Run {
 
 /// The causes that a child's failure brought along. A child that ran out of time, or whose
 /// output is invalid, did not fail because of a node: then the parent's node is the cause.
-fn causes_of_child(failure: &Failure) -> Option<Vec<Cause>> {
+///
+/// Failures recorded by earlier versions have the way to a cause from the child.
+fn causes_of_child(failure: &Failure, node: &str) -> Option<Vec<Cause>> {
     if &*failure.code != NODE_FAILED {
         return None;
     }
     let details = failure.details.as_ref()?;
     let details: ChildDetails<Vec<Cause>> = serde_json::from_str(details.get()).ok()?;
-    details.causes.filter(|causes| !causes.is_empty())
+    let mut causes = details.causes.filter(|causes| !causes.is_empty())?;
+    for cause in &mut causes {
+        if cause.path.first().is_none_or(|first| &**first != node) {
+            lead_to(cause, node.into());
+        }
+    }
+    Some(causes)
 }
 
 /// Puts the node that started a child before the path to a cause in that child.

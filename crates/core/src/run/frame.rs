@@ -356,7 +356,8 @@ impl Run {
         let counted = u32::from(self.is_active(node, status));
         self.active = self.active - u32::from(self.is_active(node, was)) + counted;
         if self.undone(node).is_some() {
-            self.state_mut(node).status = status;
+            let undo = self.undo.as_mut().expect("what undoes a node is in `undo`");
+            undo.set_status(node, status);
             return;
         }
         let frame = self.frame_of_mut(node);

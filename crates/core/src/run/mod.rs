@@ -34,6 +34,7 @@ mod structure;
 mod summary;
 mod superseded;
 mod undo;
+mod undo_steps;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

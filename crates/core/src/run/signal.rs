@@ -3,7 +3,8 @@
 
 use super::Run;
 use super::frame::Instance;
-use crate::plan::Structure;
+use crate::plan::{NodeIndex, Plan, Structure};
+use crate::status::NodeStatus;
 use crate::value::ValueRef;
 
 impl Run {
@@ -18,6 +19,43 @@ impl Run {
     /// The node that has waited longest for a signal of this name.
     pub fn first_waiter(&self, name: &str) -> Option<Instance> {
         self.waiters.get(name)?.front().copied()
+    }
+
+    /// The names of the signals that some node waits for, or still may, sorted.
+    pub fn awaited_signals(&self) -> Vec<&str> {
+        let names = self.plan.signals().into_iter();
+        names.filter(|name| self.is_ever_awaited(name)).collect()
+    }
+
+    /// Whether some node waits for a signal of this name, or still may.
+    pub(crate) fn is_ever_awaited(&self, name: &str) -> bool {
+        self.waiters.contains_key(name)
+            || takers(&self.plan, name).any(|node| self.may_still_wait(&self.plan, node))
+    }
+
+    /// The JSON Schemas that a signal of this name must fit: those of the nodes of `plan` that
+    /// wait for one, or still may. The plan is the run's own, or the one that it adopts next.
+    pub fn signal_schemas<'a>(&self, plan: &'a Plan, name: &'a str) -> Vec<&'a str> {
+        let nodes = takers(plan, name).filter(|&node| self.may_still_wait(plan, node));
+        let schemas = nodes.filter_map(|node| match plan.structure(node)? {
+            Structure::Signal(signal) => signal.schema.as_ref(),
+            _ => None,
+        });
+        schemas.map(|schema| schema.get()).collect()
+    }
+
+    /// Whether a node has not ended. Another iteration of a loop may still come, and a graph that
+    /// is adopted computes Skipped and Blocked anew.
+    fn may_still_wait(&self, plan: &Plan, node: NodeIndex) -> bool {
+        if node as usize >= plan.len() {
+            return true;
+        }
+        let instance = self.resolve(plan.id(node));
+        match instance.and_then(|instance| self.find_status(instance)) {
+            Some(NodeStatus::Skipped | NodeStatus::Blocked) => !std::ptr::eq(plan, &*self.plan),
+            Some(status) => !status.is_final(),
+            None => true,
+        }
     }
 
     /// The oldest signal of this name that no node has taken.
@@ -72,4 +110,9 @@ impl Run {
             }
         }
     }
+}
+
+/// The nodes of a graph, however deep, that take signals of this name.
+fn takers<'a>(plan: &'a Plan, name: &'a str) -> impl Iterator<Item = NodeIndex> + 'a {
+    (0..plan.total() as NodeIndex).filter(move |&node| plan.signal(node) == Some(name))
 }

@@ -19,6 +19,7 @@ use super::levels::Levels;
 use super::record_count::RecordCount;
 use super::reuse::Reuse;
 use super::superseded::Superseded;
+use super::undo_steps::{StepIndex, step_status};
 use super::{Loop, Run, Stop, Undo, Undone};
 use crate::event::{Finished, Queued};
 use crate::id::{Digest, Millis, RunId};
@@ -500,8 +501,11 @@ fn undo_state(undo: &Undo) -> UndoState {
 }
 
 fn undo_from(state: UndoState) -> Undo {
+    let steps = state.states.iter().zip(&state.skipped);
+    let statuses = steps.map(|(state, &skipped)| step_status(state, skipped));
     Undo {
         base: state.base,
+        index: StepIndex::new(&state.targets, statuses),
         targets: state.targets,
         states: state.states,
         skipped: state.skipped,

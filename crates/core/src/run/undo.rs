@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Run;
 use super::apply::{Change, Corrupt};
 use super::frame::{Instance, NodeState};
+use super::undo_steps::{StepIndex, step_status};
 use crate::definition::{CompensationPolicy, OnCompensationError};
 use crate::event::{AttemptEnded, AttemptResult, Compensation, Event, Finished, StopCause};
 use crate::id::Millis;
@@ -39,6 +40,8 @@ pub struct Undo {
     pub(crate) twins: BTreeMap<u32, Arc<[u32]>>,
     /// How the run ends then.
     pub(crate) ending: Box<Finished>,
+    /// Follows from the states and what is skipped.
+    pub(crate) index: StepIndex,
 }
 
 impl Undo {
@@ -63,26 +66,38 @@ impl Undo {
 
     /// Whether something is being undone.
     pub fn is_open(&self) -> bool {
-        self.states.iter().any(NodeState::is_open)
+        let open = [NodeStatus::Queued, NodeStatus::Running, NodeStatus::Waiting];
+        open.iter().any(|&status| self.index.count(status) > 0)
+    }
+
+    fn status(&self, local: usize) -> NodeStatus {
+        step_status(&self.states[local], self.skipped[local])
+    }
+
+    pub(crate) fn set_status(&mut self, node: Instance, status: NodeStatus) {
+        let local = self.local(node).expect("an instance has a state");
+        self.change(local, |undo| undo.states[local].status = status);
+    }
+
+    fn change(&mut self, local: usize, change: impl FnOnce(&mut Self)) {
+        let was = self.status(local);
+        change(self);
+        let (states, skipped) = (&self.states, &self.skipped);
+        let status_of = |local: usize| step_status(&states[local], skipped[local]);
+        self.index.changed(local, was, states.len(), status_of);
     }
 
     /// The nodes to undo, in order, each with the status of its step: Pending, Queued,
     /// Running, Waiting, Succeeded, Failed, or Skipped by hand.
     pub fn steps(&self) -> impl Iterator<Item = (Instance, NodeStatus)> + '_ {
         let targets = self.targets.iter().zip(&self.states).zip(&self.skipped);
-        targets.map(|((target, state), &skipped)| {
-            let status = if skipped {
-                NodeStatus::Skipped
-            } else {
-                state.status
-            };
-            (target.node, status)
-        })
+        targets.map(|((target, state), &skipped)| (target.node, step_status(state, skipped)))
     }
 
     pub(crate) fn outcome(&self) -> Compensation {
-        let is_done = |status| matches!(status, NodeStatus::Succeeded | NodeStatus::Skipped);
-        if self.steps().all(|(_, status)| is_done(status)) {
+        let done = [NodeStatus::Succeeded, NodeStatus::Skipped];
+        let done: usize = done.iter().map(|&status| self.index.count(status)).sum();
+        if done == self.targets.len() {
             Compensation::Complete
         } else {
             Compensation::Incomplete
@@ -101,11 +116,8 @@ impl Undo {
 
     /// The instance that undoes a node.
     pub(crate) fn of(&self, target: Instance) -> Option<Instance> {
-        let at = self
-            .targets
-            .iter()
-            .position(|undone| undone.node == target)?;
-        Some(self.base + at as Instance)
+        let local = self.index.place(target)?;
+        Some(self.base + local as Instance)
     }
 }
 
@@ -173,10 +185,12 @@ impl Run {
         let base = self.next_instance;
         self.next_instance += targets.len() as Instance;
         let twins = self.twins(&targets);
+        let states = vec![NodeState::new(0); targets.len()];
         self.undo = Some(Undo {
             base,
             twins,
-            states: vec![NodeState::new(0); targets.len()],
+            index: StepIndex::new(&targets, states.iter().map(|state| state.status)),
+            states,
             skipped: vec![false; targets.len()],
             targets,
             ending,
@@ -254,12 +268,9 @@ impl Run {
         if undo.is_open() || self.undo_is_stopped() {
             return;
         }
-        let mut waiting = undo.states.iter().zip(&undo.skipped);
-        let next =
-            waiting.position(|(state, skipped)| state.status == NodeStatus::Pending && !skipped);
-        if let Some(local) = next {
-            let node = undo.base + local as Instance;
-            self.open_undo(node, changes);
+        let next = undo.base + undo.index.first_pending() as Instance;
+        if undo.instances().contains(&next) {
+            self.open_undo(next, changes);
         }
     }
 
@@ -270,7 +281,7 @@ impl Run {
         let Some(undo) = self.undo.as_ref().filter(|_| stops) else {
             return false;
         };
-        undo.steps().any(|(_, status)| status == NodeStatus::Failed)
+        undo.index.count(NodeStatus::Failed) > 0
     }
 
     /// Opens an attempt to undo a node.
@@ -339,7 +350,7 @@ impl Run {
         if let Some(undo) = &mut self.undo
             && let Some(local) = undo.local(node)
         {
-            undo.skipped[local] = true;
+            undo.change(local, |undo| undo.skipped[local] = true);
         }
         self.undo_next(changes);
     }
@@ -396,8 +407,7 @@ impl Run {
     /// is.
     pub(crate) fn undo_status(&self, node: Instance) -> Option<NodeStatus> {
         let undo = self.undo.as_ref()?;
-        let (_, status) = undo.steps().nth(undo.local(node)?)?;
-        Some(status)
+        Some(undo.status(undo.local(node)?))
     }
 
     /// Reopens a run whose undoing continues, until that has ended.

@@ -9,6 +9,7 @@ use windlass_core::{NodeStatus, RunId};
 
 use super::ActionError;
 use crate::Backend;
+use crate::blocking::blocking;
 use crate::load::{LoadError, load_latest};
 use crate::plans::Plans;
 use crate::values::ValueReader;
@@ -33,8 +34,7 @@ impl RunReader {
     async fn run(&self, store: &Arc<dyn Backend>, id: RunId) -> Result<&Arc<Run>, ActionError> {
         let load = || async {
             let (store, plans) = (Arc::clone(store), self.plans.clone());
-            let loading = tokio::task::spawn_blocking(move || load_latest(&*store, &plans, id));
-            let loaded = match loading.await {
+            let loaded = match blocking(move || load_latest(&*store, &plans, id)).await {
                 Ok(loaded) => loaded.map_err(|error| unreadable(&error)),
                 Err(error) => Err(unreadable(&LoadError::Definition(error.to_string()))),
             };

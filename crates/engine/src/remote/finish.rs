@@ -13,8 +13,10 @@ use super::WorkError;
 use super::held::Resumed;
 use super::lookup::Found;
 use super::open::{Answer, AssignedWorker, RecordedReport, Take, Taken};
+use super::report_kind::ReportKind;
 use super::task_id::{LeaseTerms, TaskId};
 use crate::action::{ActionError, Called};
+use crate::blocking::blocking;
 use crate::canonical::canonical;
 use crate::driver::{CommandReply, Message};
 use crate::engine::Engine;
@@ -145,7 +147,7 @@ impl Engine {
         task: TaskId,
         (lease, terms): (&str, Option<LeaseTerms>),
     ) -> Result<bool, WorkError> {
-        match self.look_up(tenant, task, lease).await? {
+        match self.look_up(tenant, task, lease, None).await? {
             // It is open, and waits until this process acquires its run.
             Found::Open(taken) => match terms {
                 Some(terms) if self.is_last(task.0, &terms).await? => Ok(taken.stop),
@@ -159,8 +161,9 @@ impl Engine {
         }
     }
 
-    /// Ends a task's attempt. On return the report is recorded, durably; one that comes again
-    /// under the same lease gets the same answer, whatever it says.
+    /// Ends a task's attempt. On return the report is recorded, durably; the same report gets the
+    /// same answer when it comes again under its lease. One that contradicts the first (a failure
+    /// after an output) is refused: the attempt ended otherwise.
     ///
     /// # Errors
     /// There is no such task, another worker has it, it ended otherwise, or the store failed.
@@ -176,16 +179,23 @@ impl Engine {
         }
         let terms = self.lease_key().await?.terms(task, lease);
         self.read_generation(task.0).await?;
+        let said = (lease, ReportKind::of(&outcome));
         let mut outcome = Some(outcome);
         loop {
             let open = &self.shared().remote.open;
-            let (taken, tell) = match open.take(task.0, tenant, (lease, terms.as_ref())) {
+            let (taken, tell) = match open.take(task.0, tenant, said, terms.as_ref()) {
                 Take::Yours(taken, tell) => (Some(taken), Some(tell)),
                 Take::Refused(error) => return Err(error),
                 Take::Absent => (None, None),
-                Take::Wait(mut answer) => {
+                Take::Wait(first, mut answer) => {
                     match answer.wait_for(Option::is_some).await {
-                        Ok(answer) => return answer.clone().unwrap_or(Err(WorkError::Stopped)),
+                        Ok(answer) => {
+                            let answer = answer.clone().unwrap_or(Err(WorkError::Stopped));
+                            return match first == said.1 {
+                                true => answer,
+                                false => answer.and(Err(WorkError::TaskEnded)),
+                            };
+                        }
                         // The earlier report got no answer.
                         Err(_) => {
                             open.not_recorded(task.0);
@@ -199,10 +209,7 @@ impl Engine {
             };
             let taken = match taken {
                 Some(taken) => *taken,
-                None => match self
-                    .find_absent(tenant, task, (lease, terms.as_ref()))
-                    .await?
-                {
+                None => match self.find_absent(tenant, task, said, terms.as_ref()).await? {
                     Some(taken) => *taken,
                     None => return Ok(()),
                 },
@@ -212,6 +219,7 @@ impl Engine {
             let recorded = RecordedReport {
                 key: task.0,
                 lease: lease.into(),
+                kind: said.1,
             };
             let taken = taken.by(lease, terms);
             let recording =
@@ -225,9 +233,10 @@ impl Engine {
         &self,
         tenant: Option<&str>,
         task: TaskId,
-        (lease, terms): (&str, Option<&LeaseTerms>),
+        (lease, kind): (&str, ReportKind),
+        terms: Option<&LeaseTerms>,
     ) -> Result<Option<Box<Taken>>, WorkError> {
-        match self.look_up(tenant, task, lease).await? {
+        match self.look_up(tenant, task, lease, Some(kind)).await? {
             Found::Open(taken) => match terms {
                 Some(terms) if self.is_last(task.0, terms).await? => Ok(Some(taken)),
                 Some(_) => Err(WorkError::LeaseLost),
@@ -431,7 +440,7 @@ async fn one_form(output: Box<RawValue>) -> Result<String, ActionError> {
     if size <= IN_PASSING_BYTES {
         return read();
     }
-    let read = tokio::task::spawn_blocking(read).await;
+    let read = blocking(read).await;
     read.unwrap_or_else(|_| {
         let message = "the output could not be read";
         Err(ActionError::failed("OUTPUT_NOT_JSON", message))

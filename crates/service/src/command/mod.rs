@@ -35,7 +35,7 @@ pub fn input(request: &CommandRequest, run: &Run) -> Result<Option<Input>, Failu
         RunCommand::Resume => return Ok(None),
         RunCommand::Signal { name } => {
             check_signal_name(run.plan(), name)?;
-            check_signal(run.plan(), name, &request.body).map_err(CommandError::SignalInvalid)?;
+            check_signal(run, name, &request.body).map_err(CommandError::SignalInvalid)?;
             Payload::typed(&request.body).into()
         }
         RunCommand::SetResult { .. } => {

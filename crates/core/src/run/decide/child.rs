@@ -9,7 +9,7 @@ use super::{Decision, Facts, Failure, Outcome, Refusal};
 use crate::definition::Isolation;
 use crate::event::Compensation;
 use crate::plan::Structure;
-use crate::run::causes::child_details;
+use crate::run::causes::{NODE_FAILED, child_details};
 use crate::run::environment::EvaluationSite;
 use crate::run::{ChildEnd, Instance, Loaded, Run};
 use crate::status::RunStatus;
@@ -59,7 +59,7 @@ impl Run {
             RunStatus::Cancelled if self.state(node).stopping => Outcome::Stopped,
             // The parent timed out, and timed out the child with it.
             RunStatus::Failed if self.state(node).stopping && end.timed_out() => Outcome::Stopped,
-            _ => Outcome::Failed(child_failure(end)),
+            _ => Outcome::Failed(child_failure(&self.path(node), end)),
         };
         let shares =
             self.isolation(node) == Isolation::Shared && matches!(outcome, Outcome::Succeeded(_));
@@ -114,15 +114,17 @@ impl Run {
 }
 
 /// The child's error code, and who it was.
-fn child_failure(end: &ChildEnd) -> Failure {
+fn child_failure(node: &str, end: &ChildEnd) -> Failure {
     let (code, message) = match (&end.error, end.status) {
         (Some(error), _) => (&*error.code, error.message.to_string()),
         (None, RunStatus::Cancelled) => ("CHILD_CANCELLED", "the child was cancelled".to_owned()),
         (None, _) => ("CHILD_FAILED", "the child failed".to_owned()),
     };
-    let causes = end.error.as_ref().map(|error| &*error.causes);
+    // What failed in a child that ran out of time is no cause of the parent's either (semantics §4.6).
+    let by_nodes = end.error.as_ref().filter(|it| &*it.code == NODE_FAILED);
+    let causes = by_nodes.map(|error| &*error.causes);
     Failure {
-        details: child_details(end.child, causes.unwrap_or_default()),
+        details: child_details(node, end.child, causes.unwrap_or_default()),
         // Another attempt is another run, which may fare better.
         retriable: true,
         ..Failure::permanent(code, message)

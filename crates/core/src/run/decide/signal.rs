@@ -35,16 +35,4 @@ impl Run {
         }
         Ok(decision)
     }
-
-    /// Whether some node waits for a signal of this name, or still may.
-    fn is_ever_awaited(&self, name: &str) -> bool {
-        if self.waiters.contains_key(name) {
-            return true;
-        }
-        (0..self.plan.total() as u32).any(|node| {
-            let is_top = (node as usize) < self.plan.len();
-            self.plan.signal(node) == Some(name)
-                && !(is_top && self.node_status(self.top.instance(node)).is_final())
-        })
-    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::Digest;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
+use windlass_core::id::DigestSet;
 use windlass_core::run::{Instance, Loaded};
 use windlass_core::value::{Payload, Stored, ValueRef};
 use windlass_store::Blob;
@@ -92,9 +93,10 @@ impl Slot {
         if self.loaded.is_empty() {
             return;
         }
-        let is_wanted = |digest: &Digest| required.iter().any(|want| want.digest == *digest);
-        let loaded = std::mem::take(&mut self.loaded);
-        let (stays, goes): (Vec<_>, Vec<_>) = loaded.into_iter().partition(is_wanted);
+        // A loop's end wants the result of every item: searching for each would be quadratic.
+        let required: DigestSet = required.iter().map(|want| want.digest).collect();
+        let loaded = std::mem::take(&mut self.loaded).into_iter();
+        let (stays, goes): (Vec<_>, Vec<_>) = loaded.partition(|digest| required.contains(digest));
         self.loaded = stays;
         let wanted = goes.len() <= KEPT_VALUE_BYTES / KEPT_ENTRY_BYTES;
         for digest in goes {

@@ -86,37 +86,17 @@ pub fn audit_place(row: Option<&RunRow>, has_place: bool, is_beginning: bool) ->
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::BTreeMap;
-
     use windlass_core::{Millis, RunId};
-    use windlass_store::Partition;
 
     use super::*;
 
     pub(in crate::supervisor) fn row(status: RunStatus, dead: bool) -> RunRow {
         RunRow {
-            run: RunId::from_bytes([1; 16]),
-            tenant: None,
-            workflow: "w".into(),
-            version: 1,
-            request_id: "r".into(),
             status,
-            priority: 5,
-            labels: BTreeMap::new(),
-            created_at: Millis(1),
-            started_at: None,
-            ended_at: None,
-            wake_at: None,
-            asleep: false,
-            error_code: None,
-            error_message: None,
-            cause_codes: Vec::new(),
-            parent: None,
-            origin: None,
             gate: Some("g".into()),
             limit: 1,
             dead,
-            partition: Partition(0),
+            ..RunRow::queued(RunId::from_bytes([1; 16]), "w", "r", Millis(1))
         }
     }
 
