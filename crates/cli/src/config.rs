@@ -123,6 +123,12 @@ impl Config {
         setting.value.as_deref()
     }
 
+    /// Whether a setting was given on the command line.
+    pub(crate) fn is_flag(&self, key: &str) -> bool {
+        let mut settings = self.settings.iter();
+        settings.any(|setting| setting.key == key && setting.origin == SettingOrigin::Flag)
+    }
+
     /// The server that is asked instead of the data directory: of the two, the one that
     /// was named more closely is meant.
     pub(crate) fn server(&self) -> Result<Option<&str>, Failure> {
@@ -308,8 +314,20 @@ fn check(key: &SettingKey, value: Option<&str>, origin: &SettingOrigin) -> Resul
         return Ok(());
     };
     let name = key.name;
-    let message = format!("{origin}: {name} is '{value}', and must be {possible}");
+    let message = match key.kind {
+        // It may hold a password: what is wrong with it is said without it.
+        Kind::Database => format!("{origin}: {name}: {}", database_problem(value)),
+        _ => format!("{origin}: {name} is '{value}', and must be {possible}"),
+    };
     Err(Failure::new(Exit::Usage, "SETTING_INVALID", message))
+}
+
+/// What is wrong with the URL of a database, without its password.
+fn database_problem(url: &str) -> String {
+    match windlass_store_postgres::Settings::parse(url) {
+        Ok(_) => String::new(),
+        Err(error) => crate::database::url_problem(error),
+    }
 }
 
 /// What is wrong in a file, and where, in one line.

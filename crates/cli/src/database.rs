@@ -1,5 +1,6 @@
 //! The database that a command names, by flag, variable or file.
 
+use windlass_store::Error;
 use windlass_store_postgres::{OpenError, Password, PostgresStore, Settings};
 
 use crate::config::Config;
@@ -22,13 +23,14 @@ pub(crate) fn settings(config: &Config, url: Option<&str>) -> Result<Settings, F
                     postgres://user@host/database";
         return Err(invalid("no database is named".to_owned()).hint(hint));
     };
+    let parsed = Settings::parse(url);
     let database =
-        Settings::parse(url).map_err(|error| invalid(format!("postgres_url: {error}")))?;
+        parsed.map_err(|error| invalid(format!("postgres_url: {}", url_problem(error))))?;
     let database = match config.value("postgres_schema") {
         None => database,
         Some(schema) => database
             .schema(schema)
-            .map_err(|error| invalid(format!("postgres_schema: {error}")))?,
+            .map_err(|error| invalid(format!("postgres_schema: {}", url_problem(error))))?,
     };
     let database = match config.value("cluster_name") {
         None => database,
@@ -40,6 +42,14 @@ pub(crate) fn settings(config: &Config, url: Option<&str>) -> Result<Settings, F
         None if given => database.password(Password::Variable(PASSWORD.into())),
         None => database,
     })
+}
+
+/// What is wrong with a setting of a database: nothing has been asked of the store yet.
+pub(crate) fn url_problem(error: OpenError) -> String {
+    match error.into_error() {
+        Error::Unavailable(text) => text,
+        other => other.to_string(),
+    }
 }
 
 /// Opens a database that must be there now.

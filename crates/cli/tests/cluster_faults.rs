@@ -11,10 +11,10 @@ use crate::fleet::{Fleet, Load, Place};
 use windlass_test_support::postgres::{DurableServer, server};
 
 /// What varies from one turn to the next, from a seed.
-struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let given = std::env::var("WINDLASS_SEED").ok();
         let since = std::time::UNIX_EPOCH.elapsed().expect("a clock");
         let seed = given.map_or(since.as_micros() as u64, |text| {
@@ -25,7 +25,7 @@ impl Chance {
     }
 
     /// A number below a bound.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // Xorshift: even enough for choices among a few.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -33,17 +33,17 @@ impl Chance {
         (self.0 >> 11) % bound
     }
 
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    fn pause(&mut self, most_ms: u64) {
+    pub(crate) fn pause(&mut self, most_ms: u64) {
         thread::sleep(Duration::from_millis(self.below(most_ms)));
     }
 }
 
 /// How many faults there are.
-fn faults(fewest: usize) -> usize {
+pub(crate) fn faults(fewest: usize) -> usize {
     let given = std::env::var("WINDLASS_FAULTS").ok();
     given.map_or(fewest, |text| text.parse().expect("a number"))
 }
@@ -53,10 +53,11 @@ fn shared() -> Place {
     Place {
         url: server().fresh(),
         address: server().address(),
+        nats: None,
     }
 }
 
-const ROLES: [&str; 6] = [
+pub(crate) const ROLES: [&str; 6] = [
     "api",
     "api",
     "orchestrator",
@@ -65,7 +66,7 @@ const ROLES: [&str; 6] = [
     "worker",
 ];
 
-fn tell(what: &str, count: usize, fleet: &Fleet, load: Load) {
+pub(crate) fn tell(what: &str, count: usize, fleet: &Fleet, load: Load) {
     let settled = fleet.settle(load);
     let (runs, repeated) = (settled.runs, settled.repeated);
     println!("{what}: {runs} runs, {repeated} effects happened again");
@@ -74,10 +75,14 @@ fn tell(what: &str, count: usize, fleet: &Fleet, load: Load) {
 
 #[test]
 fn killed_processes_lose_and_double_nothing() {
-    let mut chance = Chance::new("killed");
-    let mut fleet = Fleet::start(shared(), &ROLES);
+    kill_processes("processes-killed", shared(), faults(4));
+}
+
+/// Kills so many processes, in turn by role.
+pub(crate) fn kill_processes(what: &str, place: Place, count: usize) {
+    let mut chance = Chance::new(what);
+    let mut fleet = Fleet::start(place, &ROLES);
     let load = fleet.load(2);
-    let count = faults(4);
     for turn in 0..count {
         load.accept(3);
         chance.pause(200);
@@ -90,19 +95,23 @@ fn killed_processes_lose_and_double_nothing() {
         }
     }
     load.accept(3);
-    tell("processes-killed", count, &fleet, load);
+    tell(what, count, &fleet, load);
 }
 
 #[test]
 fn processes_that_stand_still_past_their_lease_change_nothing() {
-    let count = faults(2);
+    stop_processes("processes-stopped", shared(), faults(2));
+}
+
+/// Lets so many processes stand still past their lease, and go on.
+pub(crate) fn stop_processes(what: &str, place: Place, count: usize) {
     // A lease takes its time to run out: many stand still together where there are many.
     let at_once = if count > 20 { 4 } else { 1 };
     let mut roles = vec!["api"];
     for _ in 0..=at_once {
         roles.extend(["orchestrator", "worker"]);
     }
-    let fleet = Fleet::start(shared(), &roles);
+    let fleet = Fleet::start(place, &roles);
     let load = fleet.load(1);
     let mut stopped = 0;
     while stopped < count {
@@ -132,15 +141,19 @@ fn processes_that_stand_still_past_their_lease_change_nothing() {
         }
     }
     load.accept(3);
-    tell("processes-stopped", stopped, &fleet, load);
+    tell(what, stopped, &fleet, load);
 }
 
 #[test]
 fn cut_connections_leave_no_commit_unresolved() {
-    let mut chance = Chance::new("cut");
-    let fleet = Fleet::start(shared(), &ROLES);
+    cut_connections("connections-cut", shared(), faults(14));
+}
+
+/// Does to connections what networks do, so many times.
+pub(crate) fn cut_connections(what: &str, place: Place, count: usize) {
+    let mut chance = Chance::new(what);
+    let fleet = Fleet::start(place, &ROLES);
     let load = fleet.load(2);
-    let count = faults(14);
     for turn in 0..count {
         load.accept(1);
         let member = &fleet.members[chance.below(fleet.members.len() as u64) as usize];
@@ -172,7 +185,7 @@ fn cut_connections_leave_no_commit_unresolved() {
     let cut: usize = fleet.members.iter().map(|it| it.proxy.cuts()).sum();
     assert!(cut > 0, "no connection was cut");
     println!("{cut} connections were cut");
-    tell("connections-cut", count, &fleet, load);
+    tell(what, count, &fleet, load);
 }
 
 /// The queue has given the item to a worker that never heard of it, and that lives.
@@ -185,8 +198,15 @@ fn work_that_was_pulled_with_a_lost_answer_comes_again() {
     // Its connections have sent everything once, so that nothing but answers is missing below.
     let first = door.execute("effects", &body);
     assert_eq!(door.ended(&first)["status"], "Succeeded");
-    worker.proxy.drop_answers(true);
+    // The worker hears nothing until the item waits: a pull before that would cost it the
+    // connection, and it gets no other.
+    worker.proxy.stall(true);
     let run = door.execute("effects", &body);
+    while fleet.number("select count(*) from work") == 0 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    worker.proxy.drop_answers(true);
+    worker.proxy.stall(false);
     while fleet.number("select count(*) from work where lease is not null") == 0 {
         thread::sleep(Duration::from_millis(5));
     }
@@ -201,6 +221,7 @@ fn a_killed_database_loses_nothing_that_was_acknowledged() {
     let place = Place {
         url: database.url(),
         address: database.address(),
+        nats: None,
     };
     let fleet = Fleet::start(place, &["api", "orchestrator", "worker"]);
     let load = fleet.load(2);

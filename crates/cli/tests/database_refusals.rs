@@ -186,6 +186,82 @@ fn a_server_waits_for_a_database_that_is_away_and_says_so() {
     server.wait().expect("it ends");
 }
 
+#[test]
+fn a_database_url_that_is_wrong_is_refused_without_its_password() {
+    let world = World::new();
+    for (rest, part) in [
+        ("host/db?schema=pg_own", "'pg_own' cannot be the schema"),
+        ("host/db?colour=red", "colour"),
+        ("host", "names no database"),
+    ] {
+        let url = format!("postgres://ann:hidden@{rest}");
+        let mut by_variable = world.command(&["runs"]);
+        by_variable.env("WINDLASS_POSTGRES_URL", &url);
+        for command in [world.command(&serve(&url, &[])), by_variable] {
+            let ended = windlass_test_support::process::ended(command).expect(2);
+            assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+            assert!(!ended.stderr.contains("hidden"), "{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn doctor_and_a_migration_make_no_schema_where_none_is() {
+    let world = World::new();
+    let url = database().fresh();
+    let doctor = world.run(&["doctor", "--postgres-url", &url]);
+    assert!(
+        doctor.stdout.contains("does not exist yet"),
+        "{}",
+        doctor.stdout
+    );
+    let (from, to) = (["--from", "postgres"], ["--to", "embedded"]);
+    let more = ["--data-dir", "copy", "--postgres-url", &url];
+    let migrate = world.run(&[&["migrate"][..], &from, &to, &more].concat());
+    migrate.failed(STORAGE, "DATABASE_REFUSED");
+    let query = world.run(&["query", "select 1 from workflows", "--postgres-url", &url]);
+    query.failed(3, "QUERY_FAILED");
+    assert!(query.stderr.contains("has no schema"), "{}", query.stderr);
+}
+
+#[test]
+fn a_database_that_is_named_goes_before_a_server_of_the_environment() {
+    let world = World::new();
+    let url = database().fresh();
+    let arguments = ["--backend", "postgres", "--postgres-url", &url];
+    let server = world.serve_with(&arguments, &[]);
+    let run = |arguments: &[&str]| {
+        let mut command = world.command(arguments);
+        // Nothing listens there.
+        command.env("WINDLASS_SERVER", "http://127.0.0.1:9");
+        windlass_test_support::process::ended(command)
+    };
+    // Nothing is asked of NATS.
+    let nats = ["--nats-url", "nats://127.0.0.1:9"];
+    let query = ["query", "select 1 as one", "--postgres-url", &url];
+    let query = [&query[..], &nats].concat();
+    assert!(run(&query).expect(0).stdout.contains("one"));
+    let doctor = run(&["doctor", "--postgres-url", &url]).expect(0);
+    assert!(
+        doctor.stdout.contains("schema version"),
+        "{}",
+        doctor.stdout
+    );
+    server.stop();
+    let migrate = [
+        "--from",
+        "postgres",
+        "--to",
+        "embedded",
+        "--data-dir",
+        "copy",
+    ];
+    run(&[&["migrate"][..], &migrate, &["--postgres-url", &url]].concat()).expect(0);
+    // A flag is as close as the other.
+    let both = [&query[..], &["--server", "http://127.0.0.1:9"]].concat();
+    run(&both).failed(2, "SERVER_UNSUPPORTED");
+}
+
 /// Stands in for a database that asks for a password in plain text; gives what it is told.
 fn asks_for_a_password(listener: &TcpListener) -> String {
     let (mut client, _) = listener.accept().expect("a client");

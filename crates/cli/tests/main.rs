@@ -59,6 +59,8 @@ mod lost_log;
 mod mail_server;
 mod names;
 mod nats;
+mod nats_faults;
+mod nats_streams;
 mod on_call;
 mod one_at_a_time;
 mod outside;

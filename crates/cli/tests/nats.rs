@@ -187,6 +187,48 @@ fn a_nats_server_that_cannot_be_worked_with_is_refused_with_what_to_do() {
     assert!(doctor.stdout.contains("sync_interval"), "{}", doctor.stdout);
 }
 
+/// What waiting does not help against ends `serve` at once, and `doctor` says the same.
+#[test]
+fn a_login_or_setting_that_nats_refuses_is_named_with_what_to_do() {
+    let world = World::new();
+    let users = "authorization { users: [ { user: ann, password: right } ] }";
+    let server = OwnServer::with(users);
+    let as_user = |user: &str| server.url().replacen("nats://", user, 1);
+    let (good, wrong) = (as_user("nats://ann:right@"), as_user("nats://ann:wrong@"));
+    let missing = world.path().join("missing");
+    let missing = missing.to_str().expect("a path");
+    let none = world.path().join("none.pem");
+    std::fs::write(&none, "no certificate").expect("a file");
+    let none = none.to_str().expect("a path");
+    let cases: [(&str, (&str, &str), &[&str]); 5] = [
+        (&wrong, ("WINDLASS_ACK", "log"), &["'ann'", "nats_url"]),
+        (&good, ("WINDLASS_NATS_CREDS", missing), &["nats_creds"]),
+        (&good, ("WINDLASS_NATS_NKEY", missing), &["nats_nkey"]),
+        (&good, ("WINDLASS_NATS_CA", none), &["nats_ca"]),
+        (&good, ("WINDLASS_NATS_REPLICAS", "3"), &["nats_replicas"]),
+    ];
+    for (url, (name, value), words) in cases {
+        let place = Place::on(url);
+        let run = |command: &[&str]| {
+            let mut command = world.command(&[command, &place.arguments()[2..]].concat());
+            command.env("WINDLASS_NATS_PREFIX", &place.prefix);
+            command.env(name, value);
+            windlass_test_support::process::ended(command)
+        };
+        let refused = run(&["serve", "--backend", "nats"]).expect(74);
+        let doctor = run(&["doctor"]);
+        for word in words {
+            assert!(refused.stderr.contains(word), "{}", refused.stderr);
+            assert!(doctor.stdout.contains(word), "{}", doctor.stdout);
+        }
+        let told = refused.stderr + &doctor.stdout + &doctor.stderr;
+        assert!(!told.contains("right"), "a password is told: {told}");
+    }
+    let (_process, client) = Place::on(&good).serve(&world, &[]);
+    client.publish(ECHO);
+    succeeded(&client, &client.execute("echo", &json!({})));
+}
+
 /// A server that lost everything is refused with what to do, which helps.
 #[test]
 fn streams_that_nats_lost_are_restored_and_the_runs_go_on() {

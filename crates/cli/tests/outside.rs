@@ -52,6 +52,74 @@ fn every_answer_says_what_may_be_asked_for() {
         // Without tokens no client is counted.
         assert_eq!(answer.header("x-ratelimit-remaining"), Some("600"));
     }
+    let poll = json!({ "protocol": 1, "worker": "w", "waitMs": 0,
+                       "actions": [{ "actionType": "py.one" }] });
+    for answer in [
+        client.get("/api/v1/nothing"),
+        client.get("/api/v1/workers"),
+        client.post("/api/v1/workers/poll", &poll).expect(200),
+        client.post("/api/v1/workers", &json!({})).expect(405),
+    ] {
+        let limit = answer.header("x-ratelimit-limit");
+        assert!(limit.is_some_and(|it| it != "0"), "{answer:?}");
+        assert_eq!(answer.header("x-ratelimit-remaining"), limit);
+    }
+    // Probes are asked by machines that count nothing.
+    let live = client.get("/health/live").expect(200);
+    assert_eq!(live.header("x-ratelimit-limit"), None);
+}
+
+#[test]
+fn publishing_answers_with_warnings() {
+    let (_world, _server, client) = started();
+    let slip = json!({ "id": "slip", "vars": { "region": "eu" }, "nodes": [
+        { "id": "a", "actionType": "core.echo", "parameters": { "to": "{{ vars.regoin }}" } }] });
+    for status in [201, 200] {
+        let answer = client
+            .post("/api/v1/workflows", &slip)
+            .expect(status)
+            .json();
+        let warnings = answer["warnings"].as_array().expect("a list");
+        assert_eq!(warnings.len(), 1, "{answer}");
+        assert_eq!(warnings[0]["code"], "UNKNOWN_VARIABLE");
+        assert_eq!(warnings[0]["pointer"], "/nodes/0/parameters/to");
+        let message = warnings[0]["message"].as_str().expect("a message");
+        assert!(message.contains("regoin"), "{answer}");
+    }
+    let sound = json!({ "id": "sound", "nodes": [{ "id": "a", "actionType": "core.echo" }] });
+    let sound = client.post("/api/v1/workflows", &sound).expect(201).json();
+    assert_eq!(sound["warnings"], json!([]));
+}
+
+#[test]
+fn a_list_of_runs_of_an_unknown_workflow_says_so() {
+    let (world, server, client) = started();
+    client.ended(&client.execute("echo", &json!({})));
+    let listed = |workflow: &str| {
+        let list = ["runs", "--server", &server.url, "--workflow", workflow];
+        world.run(&list).expect(0).stderr
+    };
+    let meant = listed("ecoh");
+    assert!(
+        meant.contains("no workflow has the id 'ecoh'; did you mean 'echo'?"),
+        "{meant}"
+    );
+    let unlike = listed("invoices");
+    assert!(
+        unlike.contains("no workflow has the id 'invoices'"),
+        "{unlike}"
+    );
+    let none = [
+        "runs",
+        "--server",
+        &server.url,
+        "--workflow",
+        "echo",
+        "--status",
+        "failed",
+    ];
+    let none = world.run(&none).expect(0).stderr;
+    assert!(!none.contains("no workflow"), "{none}");
 }
 
 #[test]

@@ -60,6 +60,57 @@ fn handed(client: &Client, what: &str) -> (String, Value, String) {
     (run, task, path)
 }
 
+#[test]
+fn a_report_that_contradicts_the_recorded_one_is_refused() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client.publish(ONE);
+    let mut later = Vec::new();
+    for first in ["complete", "fail", "skip"] {
+        let (run, task, path) = handed(&client, first);
+        let body = json!({ "lease": task["lease"], "code": "BUSY", "message": "no" });
+        let said = |what: &str| {
+            let mut body = body.clone();
+            if what != "fail" {
+                body = json!({ "lease": task["lease"] });
+            }
+            (
+                path.replace(&format!("/{first}"), &format!("/{what}")),
+                body,
+            )
+        };
+        for _ in 0..2 {
+            let (path, body) = said(first);
+            client.post(&path, &body).expect(200);
+        }
+        client.ended(&run);
+        for what in ["complete", "fail", "skip"] {
+            let (path, body) = said(what);
+            let answer = client.post(&path, &body);
+            if what == first {
+                answer.expect(200);
+            } else {
+                answer.refused(409, "TASK_ENDED");
+            }
+            later.push((path, body, what == first));
+        }
+    }
+    // The next process reads it in the log.
+    server.stop();
+    let server = world.serve();
+    let client = server.client();
+    for (path, body, same) in later {
+        let answer = client.post(&path, &body);
+        if same {
+            answer.expect(200);
+        } else {
+            answer.refused(409, "TASK_ENDED");
+        }
+    }
+    server.stop();
+}
+
 /// Larger than any body that a report may have.
 fn huge() -> String {
     "x".repeat(30 * 1024 * 1024)

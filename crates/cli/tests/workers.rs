@@ -134,7 +134,7 @@ fn a_node_is_done_by_a_worker_that_waits_for_it() {
 }
 
 #[test]
-fn a_repeated_report_gets_the_first_answer_whatever_it_says() {
+fn a_repeated_report_gets_the_first_answer_and_a_contradicting_one_none() {
     let (world, server, client, run) = started(ADD, json!({ "a": 1 }));
     let task = task(&client, "w", "py.add");
     let first = complete(&client, &task, json!("first")).expect(200).json();
@@ -149,12 +149,13 @@ fn a_repeated_report_gets_the_first_answer_whatever_it_says() {
         first
     );
     let failed = json!({ "code": "NO", "message": "no" });
-    say(&client, &task, "fail", failed.clone()).expect(200);
+    say(&client, &task, "fail", failed.clone()).refused(409, "TASK_ENDED");
     server.kill();
     let server = world.serve();
     let client = server.client();
-    say(&client, &task, "fail", failed).expect(200);
-    say(&client, &task, "skip", json!({})).expect(200);
+    say(&client, &task, "fail", failed).refused(409, "TASK_ENDED");
+    say(&client, &task, "skip", json!({})).refused(409, "TASK_ENDED");
+    complete(&client, &task, json!("fourth")).expect(200);
     let shown = client.ended(&run);
     assert_eq!(shown["nodes"]["sum"]["output"], "first");
     assert_eq!(ends(&client, &run).len(), 1);

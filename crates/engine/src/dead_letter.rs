@@ -106,6 +106,8 @@ impl Engine {
         self.shared().gates.lock().dead_letter(row);
         self.shared().gates.lock().give_up(row.run);
         self.shared().bell.notify_one();
+        // What cannot be freed now is freed by the next walk.
+        let _ = self.free_if_over(row).await;
         self.shared()
             .observe(&crate::engine_event::EngineEvent::DeadLettered {
                 run: row.run,

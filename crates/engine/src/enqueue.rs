@@ -70,20 +70,12 @@ impl Enqueuer {
             digest: payload.digest(),
             bytes: Arc::from(payload.text().as_bytes()),
         };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
         Append {
-            run,
-            head: Head::NONE,
-            writer: self.writer,
-            append_id: self.next.fetch_add(1, Ordering::Relaxed),
-            record: record.finish(),
             row: Some(row),
             claims: prepared.claims,
-            resources: Vec::new(),
             blobs: prepared.blobs.iter().map(blob).collect(),
-            uses: Vec::new(),
-            consumed: Vec::new(),
-            releases: Vec::new(),
-            slots: Vec::new(),
+            ..Append::of_record(run, Head::NONE, (self.writer, number), record.finish())
         }
     }
 }

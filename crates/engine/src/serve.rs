@@ -201,6 +201,7 @@ impl Engine {
         self.shared().look_at_all();
         self.tell(Message::LookAtSleepers).await;
         // What cannot be compared now is looked at again soon.
+        let _ = self.leave_gate_lines().await;
         let _ = self.audit_places(only).await;
         let _ = self.audit_slots(only).await;
         self.tell(Message::LookAtPools).await;

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
 use windlass_core::RunId;
+use windlass_store::Partition;
 
 use crate::crash_isolation::CrashIsolation;
 use crate::engine_event::EngineEvent;
 use crate::event_stream::RunEventStreams;
 use crate::gates::Gates;
-use crate::inbox::InboxWalks;
+use crate::inbox::Walks;
 use crate::interrupted::Interrupted;
 use crate::options::Observer;
 use crate::ownership::Owned;
@@ -42,9 +43,11 @@ pub(crate) struct Shared {
     /// Callers that wait here for the end of a run, where several processes share the store.
     pub(crate) waiters: RunWaiters,
     /// Which inboxes are being looked at.
-    pub(crate) inbox_walks: InboxWalks,
+    pub(crate) inbox_walks: Walks<Partition>,
+    /// Over the inboxes of single runs.
+    pub(crate) run_inbox_walks: Walks<RunId>,
     /// Which partitions are being recovered or searched.
-    pub(crate) recovery_walks: InboxWalks,
+    pub(crate) recovery_walks: Walks<Partition>,
     /// Work for workers outside this process.
     pub(crate) remote: Remote,
     /// Which runs may crash the process.
@@ -96,8 +99,9 @@ impl Shared {
             event_streams: RunEventStreams::default(),
             watched: WatchedRuns::default(),
             waiters: RunWaiters::default(),
-            inbox_walks: InboxWalks::default(),
-            recovery_walks: InboxWalks::default(),
+            inbox_walks: Walks::default(),
+            run_inbox_walks: Walks::default(),
+            recovery_walks: Walks::default(),
             remote: Remote::default(),
             isolation: CrashIsolation::default(),
             interrupted: Interrupted::default(),

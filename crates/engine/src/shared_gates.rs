@@ -83,13 +83,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Frees the place of a run that was to begin, and is over: it stood in line from before.
+    /// Takes runs that this process has set aside out of the lines of their gates. They are tried
+    /// alone when their time has come; until then a process that is told of room for them would
+    /// begin nothing, and the runs behind them would wait. Places that they have stay theirs.
+    pub(crate) async fn leave_gate_lines(&self) -> Result<(), Error> {
+        let aside = self.shared().isolation.runs();
+        match aside.is_empty() {
+            true => Ok(()),
+            false => self.store().unpark(aside).await,
+        }
+    }
+
+    /// Frees the place of a run that was to begin, or had begun, and is over or dead. A walk over
+    /// its partition would free it too, seconds later.
     pub(crate) async fn free_if_over(&self, row: &RunRow) -> Result<(), Error> {
         let Some(place) = place_of(row).filter(|_| self.shared().owned.is_shared()) else {
             return Ok(());
         };
         match self.store().run(row.run).await? {
-            Some(row) if row.status.is_final() => {
+            Some(row) if row.status.is_final() || row.dead => {
                 // If the run is opened again meanwhile, its place is taken once more, and stays.
                 let taken = self.store().take_places(vec![in_any_case(place.clone())]);
                 match taken.await?[..] {

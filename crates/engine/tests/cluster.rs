@@ -72,21 +72,7 @@ async fn runs_that_wait_in_a_process_that_dies_end_in_the_other() {
 /// Appends a record that only a newer program can read.
 async fn append_newer(world: &World, run: RunId, record: Vec<u8>) {
     let head = world.store.head(run).await.expect("a head");
-    let append = Append {
-        run,
-        head,
-        writer: WriterId(1),
-        append_id: head.sequence + 1,
-        record,
-        row: None,
-        claims: Vec::new(),
-        resources: Vec::new(),
-        blobs: Vec::new(),
-        uses: Vec::new(),
-        consumed: Vec::new(),
-        releases: Vec::new(),
-        slots: Vec::new(),
-    };
+    let append = Append::of_record(run, head, (WriterId(1), head.sequence + 1), record);
     let answer = world.store.append(vec![append]).await.pop();
     answer.expect("an answer").expect("it is appended");
 }

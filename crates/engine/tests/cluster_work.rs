@@ -9,9 +9,9 @@ use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::event::{Actor, Event};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{
-    Declaration, Engine, Poll, StartRequest, TaskOutcome, WorkError, WorkerTask,
+    Declaration, Engine, Poll, StartRequest, TaskOutcome, WorkError, WorkState, WorkerTask,
 };
-use windlass_store::{ItemState, MemoryStore, Role};
+use windlass_store::{ItemState, MemoryStore, Role, WorkKey};
 use windlass_test_support::cluster::{Word, World, play_all};
 
 /// A node that a worker process does.
@@ -277,8 +277,47 @@ async fn a_worker_is_served_by_processes_that_own_nothing() {
     finish(&one, &handed, json!(null))
         .await
         .expect("a repeated report gets the first answer");
+    for engine in [&one, &two] {
+        let skipped = TaskOutcome::Skipped;
+        let other = engine.finish_task(None, handed.task, &handed.lease, skipped);
+        let other = other.await;
+        assert!(matches!(other, Err(WorkError::TaskEnded)), "{other:?}");
+    }
     let row = world.store.run(run).await.expect("a row").expect("a run");
     assert_eq!(row.status, RunStatus::Succeeded);
+}
+
+#[tokio::test]
+async fn every_process_says_which_worker_has_an_attempt_or_that_none_polls_for_it() {
+    let (world, one, two, run) = served().await;
+    let key = WorkKey {
+        run,
+        instance: 0,
+        attempt: 1,
+    };
+    let state = async |engine: &Engine, action: &str, requires: &[Box<str>]| {
+        let state = engine.work_state(None, key, action, requires).await;
+        state.expect("an answer")
+    };
+    let is_queued = async || !world.store.known(&[key]).await.expect("a queue").is_empty();
+    until("it is in the queue", is_queued).await;
+    // The worker polls at the first process alone.
+    let polled = async || state(&two, "other", &[]).await == WorkState::Polled(1);
+    until("the other process knows of it", polled).await;
+    let gpu: [Box<str>; 1] = ["gpu".into()];
+    assert_eq!(state(&two, "other", &gpu).await, WorkState::Lacking);
+    assert_eq!(state(&two, "none", &[]).await, WorkState::Undeclared);
+    let handed = task(&one, "w").await;
+    for engine in [&one, &two] {
+        let state = state(engine, "other", &[]).await;
+        let is_with = matches!(&state, WorkState::With { worker, .. } if **worker == *"w");
+        assert!(is_with, "{state:?}");
+    }
+    finish(&two, &handed, json!(1)).await.expect("recorded");
+    world.ended(run).await;
+    // One that is not in the queue, of an action that no worker has declared.
+    let gone = state(&two, "none", &[]).await;
+    assert_eq!(gone, WorkState::Unqueued(Box::new(WorkState::Undeclared)));
 }
 
 #[tokio::test]

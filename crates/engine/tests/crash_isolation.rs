@@ -327,11 +327,6 @@ async fn damaged(store: &MemoryStore, like: RunId, status: RunStatus, record: Ve
     bytes[15] ^= 1 + status as u8;
     let run = RunId::from_bytes(bytes);
     let append = Append {
-        run,
-        head: Head::NONE,
-        writer: WriterId(9),
-        append_id: 1,
-        record,
         row: Some(RunRow {
             run,
             status,
@@ -340,13 +335,7 @@ async fn damaged(store: &MemoryStore, like: RunId, status: RunStatus, record: Ve
             started_at: (status == RunStatus::Running).then_some(Millis(1)),
             ..row(store, like)
         }),
-        claims: Vec::new(),
-        resources: Vec::new(),
-        blobs: Vec::new(),
-        uses: Vec::new(),
-        consumed: Vec::new(),
-        releases: Vec::new(),
-        slots: Vec::new(),
+        ..Append::of_record(run, Head::NONE, (WriterId(9), 1), record)
     };
     store.append(vec![append]).await.remove(0).expect("stored");
     run

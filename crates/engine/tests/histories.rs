@@ -142,19 +142,9 @@ fn stored(history: &RecordedHistory) -> MemoryStore {
             bytes: text.as_bytes().into(),
         });
         let append = Append {
-            run: history.run,
-            head,
-            writer: WriterId(1),
-            append_id: number as u64 + 1,
-            record: bytes,
             row,
-            claims: Vec::new(),
-            resources: Vec::new(),
             blobs: blobs.collect(),
-            uses: Vec::new(),
-            consumed: Vec::new(),
-            releases: Vec::new(),
-            slots: Vec::new(),
+            ..Append::of_record(history.run, head, (WriterId(1), number as u64 + 1), bytes)
         };
         let answer = block_on(store.append(vec![append])).pop();
         head = answer.expect("an answer").expect("appended").head;

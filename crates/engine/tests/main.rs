@@ -12,6 +12,7 @@ mod append_faults;
 mod cluster;
 mod cluster_begin;
 mod cluster_commands;
+mod cluster_gate_lines;
 mod cluster_letters;
 mod cluster_limits;
 mod cluster_work;

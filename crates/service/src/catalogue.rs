@@ -71,6 +71,19 @@ pub async fn meant(store: &dyn Backend, tenant: Option<&str>, workflow: &str) ->
     nearest(workflow, names).filter(|_| !is_known)
 }
 
+/// The sentence that says that no workflow has this id, with the one that was probably meant;
+/// nothing if one has it, or if that cannot be asked.
+pub async fn absent(store: &dyn Backend, tenant: Option<&str>, workflow: &str) -> Option<String> {
+    let filter = TenantFilter::Only(tenant.map(Into::into));
+    let rows = store.workflows(&filter).await.ok()?;
+    if rows.iter().any(|row| &*row.workflow == workflow) {
+        return None;
+    }
+    let meant = nearest(workflow, rows.iter().map(|row| &*row.workflow));
+    let meant = meant.unwrap_or_else(|| "`windlass workflows` lists them".to_owned());
+    Some(format!("no workflow has the id '{workflow}'; {meant}"))
+}
+
 /// Why a run was not started, with the workflow that was probably meant where there is none of
 /// that name.
 pub async fn not_started(store: &dyn Backend, tenant: Option<&str>, error: StartError) -> Failure {

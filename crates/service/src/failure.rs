@@ -297,7 +297,7 @@ impl From<Error> for Failure {
             Error::Timeout(_) => FailureKind::StoreTimeout,
         };
         let hint = match &error {
-            Error::Full(_) => Some("free space on the disk of the data directory"),
+            Error::Full(_) => Some("free space where the store keeps its data, or raise its limit"),
             Error::Damaged(damage) if damage.place.ends_with("-wal") => Some(LOST_LOG),
             _ => None,
         };

@@ -38,6 +38,17 @@ pub fn prepare_beside(
     text: &[u8],
     surroundings: &Surroundings<'_>,
 ) -> Result<PreparedDefinition, Failure> {
+    prepare_with_warnings(text, surroundings).map(|(definition, _)| definition)
+}
+
+/// As [`prepare_beside`], with what may be published and is probably not meant.
+///
+/// # Errors
+/// It may not be published.
+pub fn prepare_with_warnings(
+    text: &[u8],
+    surroundings: &Surroundings<'_>,
+) -> Result<(PreparedDefinition, Vec<Problem>), Failure> {
     let parsed = check_beside("definition", text, surroundings).map_err(|problems| {
         let is_error = |problem: &&Problem| problem.severity == Severity::Error;
         let first = problems.iter().find(is_error);
@@ -45,7 +56,8 @@ pub fn prepare_beside(
         Failure::new(FailureKind::DefinitionInvalid, first)
             .details(problems.iter().map(to_json).collect())
     })?;
-    build(parsed.definition, parsed.json)
+    let definition = build(parsed.definition, parsed.json)?;
+    Ok((definition, parsed.warnings))
 }
 
 /// Builds what may be run of a definition and its text as JSON.

@@ -19,6 +19,23 @@ use crate::store::{PARTITION, nothing};
 /// The condition of the index `run_waiting`, which a statement must repeat to use it.
 const WAITS: &str = "status = 0 AND aside = 0 AND dead = 0";
 
+impl EmbeddedStore {
+    /// Executes a statement for each run.
+    fn mark_each(
+        &self,
+        statement: &'static str,
+        runs: Vec<RunId>,
+    ) -> Pending<'_, Result<(), Error>> {
+        self.task(None, move |session| {
+            let mut statement = session.connection.prepare_cached(statement)?;
+            for run in &runs {
+                statement.execute([run.as_bytes()])?;
+            }
+            Ok(())
+        })
+    }
+}
+
 impl Admission for EmbeddedStore {
     fn waiting_tenants(
         &self,
@@ -47,13 +64,11 @@ impl Admission for EmbeddedStore {
     }
 
     fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
-        self.task(None, move |session| {
-            let mut statement = session.connection.prepare_cached(PARK)?;
-            for run in &runs {
-                statement.execute([run.as_bytes()])?;
-            }
-            Ok(())
-        })
+        self.mark_each(PARK, runs)
+    }
+
+    fn unpark(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+        self.mark_each(UNPARK, runs)
     }
 
     fn parked(
@@ -164,6 +179,8 @@ impl Admission for EmbeddedStore {
 /// `aside` too.
 const PARK: &str = "UPDATE run SET aside = 1 \
      WHERE run = ? AND status = 0 AND dead = 0 AND gate IS NOT NULL";
+
+const UNPARK: &str = "UPDATE run SET aside = 0 WHERE run = ? AND aside = 1";
 
 /// The first run that is parked at a gate after a given one.
 const PARKED_GATE: &str = "SELECT tenant, gate FROM run INDEXED BY run_aside \

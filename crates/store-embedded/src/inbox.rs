@@ -4,7 +4,8 @@
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::RunId;
 use windlass_store::{
-    Error, Inbox, InboxBounds, InboxItem, Offer, OfferAnswer, Partitions, Pending,
+    Error, Inbox, InboxBounds, InboxItem, Offer, OfferAnswer, Partition, Partitions, Pending,
+    Wakes as _, offered_bells,
 };
 
 use crate::codec::{self, Sum};
@@ -17,11 +18,18 @@ const REFUSED: &str = "refused-offer";
 
 impl Inbox for EmbeddedStore {
     fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>> {
-        self.task(None, move |session| {
+        let runs: Vec<(Partition, RunId)> =
+            offers.iter().map(|it| (it.partition, it.run)).collect();
+        let offered = self.task(None, move |session| {
             let offers = offers.iter();
             offers
                 .map(|offer| offer_one(session.connection, offer))
-                .collect()
+                .collect::<Result<Vec<bool>, _>>()
+        });
+        Box::pin(async move {
+            let offered = offered.await?;
+            self.ring(&offered_bells(&runs, &offered)).await?;
+            Ok(offered)
         })
     }
 

@@ -1,11 +1,11 @@
-//! Leases, work and wake-ups of a data directory; and sessions that a crash left behind.
+//! Leases and work of a data directory: sessions that a crash left behind.
 
 // The helpers of a test stop it like the test itself.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 
-use windlass_store::{Error, Leases, Partition, ProcessInfo, SessionId, block_on, conformance};
+use windlass_store::{Error, Leases, Partition, ProcessInfo, SessionId, block_on};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 fn open(directory: &Path) -> EmbeddedStore {
@@ -14,31 +14,6 @@ fn open(directory: &Path) -> EmbeddedStore {
         ..Options::default()
     };
     EmbeddedStore::open(directory, options).unwrap().store
-}
-
-/// A factory of stores in directories that outlive them.
-fn check(rules: fn(&dyn Fn() -> EmbeddedStore)) {
-    let root = tempfile::tempdir().unwrap();
-    let count = std::cell::Cell::new(0);
-    rules(&|| {
-        count.set(count.get() + 1);
-        open(&root.path().join(count.get().to_string()))
-    });
-}
-
-#[test]
-fn leases_conform() {
-    check(|open| conformance::leases::all(open));
-}
-
-#[test]
-fn wakes_conform() {
-    check(|open| conformance::wakes::all(open));
-}
-
-#[test]
-fn work_conforms() {
-    check(|open| conformance::work::all(open));
 }
 
 fn join(store: &EmbeddedStore, name: &str) -> SessionId {

@@ -20,7 +20,7 @@ use crate::codec::{Kind, LogMeta, reference};
 use crate::error::PublishFault;
 use crate::head::End;
 use crate::projector::{Change, ChangeKind};
-use crate::store::{Inner, closed};
+use crate::store::{Inner, KnownHead, closed};
 use crate::table::{message, publish_after};
 
 /// How often an append is tried that lost against something that was no record.
@@ -34,8 +34,8 @@ pub(crate) type Answer = Result<Appended, AppendError>;
 
 /// Where an append goes.
 enum Base {
-    /// Behind this message; 0 for the first.
-    After(u64),
+    /// Behind this.
+    After(KnownHead),
     /// Nowhere.
     Refused(AppendError),
 }
@@ -91,10 +91,14 @@ impl Inner {
         // An unknown head with this place is looked up; a first record needs no look.
         let mut is_fresh = false;
         for _ in 0..MOST_TRIES {
-            let after = match self.base(&append, is_fresh).await? {
-                Base::After(sequence) => sequence,
+            let mut before = match self.base(&append, is_fresh).await? {
+                Base::After(known) => known,
                 Base::Refused(error) => return Err(error),
             };
+            if !append.consumed.is_empty() && !before.has_inbox {
+                self.offers.catch_up().await.map_err(AppendError::Failed)?;
+                before.has_inbox = true;
+            }
             let consumed = self.consumable(append.run, &append.consumed).await;
             let consumed = consumed.map_err(AppendError::Failed)?;
             self.put_values(&append)
@@ -106,13 +110,28 @@ impl Inner {
                 let late = "the append took too long to prepare; try again";
                 return Err(AppendError::Failed(Error::Unavailable(late.into())));
             }
-            let meta = LogMeta::of(&append, consumed.clone());
-            match self.publish(&append, after, &meta).await {
-                Ok(sequence) => return Ok(self.appended(append, sequence, meta)),
+            let meta = LogMeta::of(&append, consumed, before.row_at);
+            match self.publish(&append, before.sequence, &meta).await {
+                Ok(sequence) => {
+                    let known = KnownHead {
+                        head: checksum::next_head(&append),
+                        sequence,
+                        has_inbox: before.has_inbox,
+                        row_at: meta.row_at,
+                    };
+                    return Ok(self.appended(append, known, meta));
+                }
                 Err(PublishFault::Conflict) => {
                     self.forget_head(append.run);
                     self.unclaim(&made).await;
                     is_fresh = true;
+                }
+                // Without replicas no other server has stored it.
+                Err(PublishFault::Unknown(error @ Error::Full(_)))
+                    if self.settings.replicas == 1 =>
+                {
+                    self.unclaim(&made).await;
+                    return Err(AppendError::Failed(error));
                 }
                 Err(PublishFault::Unknown(error)) => {
                     self.forget_head(append.run);
@@ -137,14 +156,14 @@ impl Inner {
     ) -> Result<u64, PublishFault> {
         let payload = Bytes::copy_from_slice(&append.record);
         let message = message(meta, payload).map_err(PublishFault::Failed)?;
-        publish_after(&self.js, self.log_subject(append.run), after, message).await
+        publish_after(&self.log, self.log_subject(append.run), after, message).await
     }
 
     /// Remembers the new head, and lets the database follow.
-    fn appended(&self, mut append: Append, sequence: u64, meta: LogMeta) -> Appended {
-        let head = checksum::next_head(&append);
-        let run = append.run;
-        self.note_head(run, head, sequence);
+    fn appended(&self, mut append: Append, known: KnownHead, meta: LogMeta) -> Appended {
+        let (run, head, sequence) = (append.run, known.head, known.sequence);
+        self.note_head(run, known);
+        self.note_consumed(&meta.consumed);
         let uses = std::mem::take(&mut append.uses);
         let blobs = std::mem::take(&mut append.blobs);
         let mut values: Vec<_> = blobs.iter().map(|it| it.digest).chain(uses).collect();
@@ -156,6 +175,7 @@ impl Inner {
             run,
             sequence,
             kind: ChangeKind::Record(Box::new(append), head, meta.consumed),
+            published: Some(Instant::now()),
         });
         Appended { head }
     }
@@ -165,19 +185,24 @@ impl Inner {
         let (run, head) = (append.run, append.head);
         if !is_fresh {
             match self.known_head(run) {
-                Some((known, sequence)) if known == head => return Ok(Base::After(sequence)),
-                None if head == Head::NONE => return Ok(Base::After(0)),
+                Some(known) if known.head == head => return Ok(Base::After(known)),
+                None if head == Head::NONE => return Ok(Base::After(KnownHead::NOTHING)),
                 _ => {}
             }
         }
         let end = self.end(run).await.map_err(AppendError::Failed)?;
-        let (found, sequence) = match end {
-            End::At(found, sequence) => (found, sequence),
-            End::Nothing => (Head::NONE, 0),
+        let found = match end {
+            End::At(head, sequence) => KnownHead {
+                head,
+                sequence,
+                has_inbox: false,
+                row_at: self.known_head(run).map_or(0, |known| known.row_at),
+            },
+            End::Nothing => KnownHead::NOTHING,
             End::Forgotten(message) => {
                 let done = self.finish_forgetting(&message).await;
                 done.map_err(AppendError::Failed)?;
-                (Head::NONE, 0)
+                KnownHead::NOTHING
             }
             End::Void => {
                 let taken = "another run has taken over the request of this one; try again";
@@ -185,9 +210,9 @@ impl Inner {
                 return Ok(Base::Refused(AppendError::Failed(error)));
             }
         };
-        Ok(match found == head {
-            true => Base::After(sequence),
-            false => Base::Refused(AppendError::Conflict(found)),
+        Ok(match found.head == head {
+            true => Base::After(found),
+            false => Base::Refused(AppendError::Conflict(found.head)),
         })
     }
 
@@ -204,13 +229,20 @@ impl Inner {
         if meta.kind == Kind::Fence
             && let Some(head) = meta.head.head()
         {
-            self.note_head(run, head, sequence);
+            let known = KnownHead {
+                head,
+                sequence,
+                has_inbox: false,
+                row_at: meta.row_at,
+            };
+            self.note_head(run, known);
         }
         if meta.kind != Kind::Forgotten {
             self.projector.enqueue(Change {
                 run,
                 sequence,
                 kind: ChangeKind::Nothing,
+                published: Some(Instant::now()),
             });
         }
         Ok(sequence)

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_nats::jetstream::object_store::GetErrorKind;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,9 @@ use tokio::io::AsyncReadExt as _;
 use windlass_core::Digest;
 use windlass_store::{Append, Blob, Blobs, Damage, Error, Pending};
 
+use crate::OpenError;
 use crate::error::{PublishFault, unavailable};
+use crate::layout::{self, Filling};
 use crate::names::bucket_key;
 use crate::store::{Inner, NatsStore};
 use crate::table::Row;
@@ -68,6 +71,10 @@ impl Touched {
     pub(crate) fn forget(&self, digest: &Digest) {
         self.lock().remove(digest);
     }
+
+    pub(crate) fn forget_all(&self) {
+        self.lock().clear();
+    }
 }
 
 impl Inner {
@@ -98,6 +105,7 @@ impl Inner {
         let subject = self.index_subject(digest);
         for _ in 0..MOST_TRIES {
             let Some(row) = self.index.row(&subject).await? else {
+                self.is_indexed().await?;
                 return Ok(false);
             };
             let meta: IndexMeta = row.meta()?;
@@ -160,10 +168,12 @@ impl Inner {
         Err(busy())
     }
 
-    async fn put_object(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) async fn put_object(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let mut bytes = bytes;
-        let put = self.objects.put(name, &mut bytes).await;
-        put.map_err(|error| unavailable("a value cannot be stored", &error))?;
+        if let Err(error) = self.objects.put(name, &mut bytes).await {
+            self.has_objects().await?;
+            return Err(unavailable("a value cannot be stored", &error));
+        }
         Ok(())
     }
 
@@ -172,15 +182,12 @@ impl Inner {
         let subject = self.index_subject(digest);
         for _ in 0..MOST_TRIES {
             let Some(row) = self.index.row(&subject).await? else {
+                self.is_indexed().await?;
                 return self.projected_value(digest).await;
             };
             let meta: IndexMeta = row.meta()?;
-            let mut bytes = Vec::with_capacity(usize::try_from(meta.size).unwrap_or(0));
-            let got = match self.objects.get(&meta.object).await {
-                Ok(mut object) => object.read_to_end(&mut bytes).await.is_ok(),
-                Err(_) => false,
-            };
-            if got && Digest::of(&bytes) == *digest {
+            let bytes = self.object(&meta).await?;
+            if let Some(bytes) = bytes.filter(|bytes| Digest::of(bytes) == *digest) {
                 return Ok(Some(bytes));
             }
             let now = self.index.row(&subject).await?;
@@ -195,6 +202,41 @@ impl Inner {
             }
         }
         Err(busy())
+    }
+
+    /// The bytes of an object; `None` if it is gone or was changed.
+    async fn object(&self, meta: &IndexMeta) -> Result<Option<Vec<u8>>, Error> {
+        let unread = |error: &dyn std::fmt::Display| unavailable("a value cannot be read", error);
+        let mut object = match self.objects.get(&meta.object).await {
+            Ok(object) => object,
+            Err(error) if error.kind() == GetErrorKind::NotFound => {
+                // That is also said of everything if the whole store is gone.
+                self.has_objects().await?;
+                return Ok(None);
+            }
+            Err(error) => {
+                self.has_objects().await?;
+                return Err(unread(&error));
+            }
+        };
+        let mut bytes = Vec::with_capacity(usize::try_from(meta.size).unwrap_or(0));
+        match object.read_to_end(&mut bytes).await {
+            Ok(_) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(unread(&error)),
+        }
+    }
+
+    /// Fails while the index is filled: what is not there yet may be.
+    async fn is_indexed(&self) -> Result<(), Error> {
+        let filling = layout::filling(&self.index).await;
+        match filling.map_err(OpenError::into_error)? {
+            Filling::Done => Ok(()),
+            Filling::Missing | Filling::UnderWay => Err(Error::Unavailable(format!(
+                "the bucket {} was deleted and is filled again",
+                self.names.index_bucket()
+            ))),
+        }
     }
 
     /// A value that only the database has: one that a readable column could not show.
@@ -229,14 +271,14 @@ impl Inner {
             }
             self.touched.forget(&digest);
             removed += 1;
-            // An object that stays behind is found by nothing, and costs only space.
+            // An object that stays behind costs only space, until `sweep_objects` finds it.
             let _ = self.objects.delete(&meta.object).await;
         }
         Ok(removed)
     }
 
     /// The server's clock.
-    async fn server_now(&self) -> Result<i64, Error> {
+    pub(crate) async fn server_now(&self) -> Result<i64, Error> {
         let subject = bucket_key(&self.names.index_bucket(), "clock");
         for _ in 0..MOST_TRIES {
             let after = self

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::DeliverPolicy;
-use futures_util::StreamExt as _;
+use async_nats::jetstream::response::Response;
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use windlass_store::{Error, Head, KeyValue as _};
@@ -15,11 +15,11 @@ use windlass_store_postgres::PostgresStore;
 
 use crate::OpenError;
 use crate::codec::LogMessage;
-use crate::error::unavailable;
+use crate::error::REBUILD;
 use crate::layout::LogStream;
 use crate::projector::{Change, ChangeKind};
 use crate::store::Inner;
-use crate::table::{Row, left, reading};
+use crate::table::{Reader, Row, reading};
 
 /// Where the watermarks stand in the database.
 const NOTE: (&str, &str) = ("nats", "watermarks");
@@ -51,6 +51,34 @@ pub(crate) struct StoredMark {
     pub(crate) sequence: u64,
 }
 
+#[derive(Serialize)]
+struct StreamsAsked {
+    subject: String,
+    offset: usize,
+}
+
+/// Streams as the server lists them.
+#[derive(Deserialize)]
+struct StreamsListed {
+    streams: Option<Vec<StreamListed>>,
+}
+
+#[derive(Deserialize)]
+struct StreamListed {
+    config: ListedConfig,
+    state: ListedState,
+}
+
+#[derive(Deserialize)]
+struct ListedConfig {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ListedState {
+    last_seq: u64,
+}
+
 struct Mark {
     stored: StoredMark,
     reached: u64,
@@ -67,13 +95,12 @@ pub(crate) struct Watermarks {
 }
 
 impl Watermarks {
-    /// Reads what the database knows. A stream that was lost or cut is refused.
+    /// Goes on from what the database knows. A stream that was lost or cut is refused.
     pub(crate) async fn read(
-        postgres: &PostgresStore,
+        kept: &[StoredMark],
         logs: &[LogStream],
         rebuilding: bool,
     ) -> Result<Self, OpenError> {
-        let kept = stored(postgres).await.map_err(OpenError::Away)?;
         let mut marks = Vec::new();
         for log in logs {
             let known = kept.iter().find(|it| it.stream == log.name);
@@ -169,13 +196,8 @@ pub(crate) async fn stored(postgres: &PostgresStore) -> Result<Vec<StoredMark>, 
 
 /// Refuses a stream that is not the one, or not as long as the one, that was applied.
 async fn check(log: &LogStream, known: &StoredMark) -> Result<(), OpenError> {
-    let lost = |what: String| {
-        Err(OpenError::refused(format!(
-            "{what}; the database has the records up to its watermark: stop all servers and run \
-             `windlass rebuild --from postgres`"
-        )))
-    };
-    if known.created != log.created && known.sequence > 0 {
+    let lost = |what: String| Err(OpenError::refused(format!("{what}; {REBUILD}")));
+    if known.created != log.created {
         return lost(format!(
             "the stream {} was lost and made again ({}, not {})",
             log.name, log.created, known.created
@@ -192,11 +214,7 @@ async fn check(log: &LogStream, known: &StoredMark) -> Result<(), OpenError> {
 }
 
 pub(crate) async fn last_sequence(log: &LogStream) -> Result<u64, Error> {
-    let info = log.stream.get_info().await;
-    let info = info.map_err(|error| {
-        unavailable(&format!("the stream {} does not answer", log.name), &error)
-    })?;
-    Ok(info.state.last_sequence)
+    Ok(log.info().await?.state.last_sequence)
 }
 
 impl Inner {
@@ -212,10 +230,30 @@ impl Inner {
 
     /// The same, at most once in a while, for a process that only makes sure.
     pub(crate) async fn catch_up_now_and_then(&self) {
-        if self.watermarks.looks_now() {
+        if self.watermarks.looks_now() && self.barrier().await.is_ok() && self.is_behind().await {
             // The next look tries again.
             let _ = self.catch_up().await;
         }
+    }
+
+    /// Whether a stream has more than is applied, or is not as it was: one request for all of
+    /// them, because an idle process asks too.
+    async fn is_behind(&self) -> bool {
+        let asked = StreamsAsked {
+            subject: self.names.logs(),
+            offset: 0,
+        };
+        let listed: Result<Response<StreamsListed>, _> =
+            self.js.request("STREAM.LIST", &asked).await;
+        let Ok(Response::Ok(listed)) = listed else {
+            return true;
+        };
+        let listed = listed.streams.unwrap_or_default();
+        let is_applied = |(number, log): (usize, &LogStream)| {
+            let found = listed.iter().find(|it| it.config.name == log.name);
+            found.is_some_and(|it| it.state.last_seq <= self.watermarks.reached(number))
+        };
+        !self.logs.iter().enumerate().all(is_applied)
     }
 
     async fn catch_up_stream(&self, stream: usize) -> Result<(), Error> {
@@ -228,41 +266,19 @@ impl Inner {
         let policy = DeliverPolicy::ByStartSequence {
             start_sequence: from,
         };
-        let made = log.stream.create_consumer(reading(policy)).await;
-        let consumer = made.map_err(|error| unavailable("a consumer cannot be made", &error))?;
-        let mut tries = 0;
+        let mut reader = Reader::new(&log.stream, reading(policy)).await?;
         loop {
-            let batch = consumer.fetch().max_messages(BATCH).messages().await;
-            let mut batch =
-                batch.map_err(|error| unavailable("messages cannot be read", &error))?;
-            let mut rows = Vec::new();
-            while let Some(message) = batch.next().await {
-                let message =
-                    message.map_err(|error| unavailable("messages cannot be read", &error))?;
-                rows.extend(Row::from_consumed(message));
-            }
+            let rows = reader.next(BATCH).await?;
             let Some(end) = rows.last().map(|row| row.sequence) else {
-                // An empty answer is the end only if the server says that nothing is left.
-                if left(&consumer).await? == 0 {
-                    break;
-                }
-                tries += 1;
-                if tries >= MOST_TRIES {
-                    let reason = format!("the stream {} is not delivered to its end", log.name);
-                    return Err(Error::Unavailable(reason));
-                }
-                continue;
+                break;
             };
-            tries = 0;
             self.apply_read(rows).await?;
             self.watermarks.note_through(stream, end);
             if end >= last {
                 break;
             }
         }
-        let name = consumer.cached_info().name.clone();
-        // One that stays is removed by the server soon.
-        let _ = log.stream.delete_consumer(&name).await;
+        reader.end().await;
         self.watermarks.note_through(stream, last);
         Ok(())
     }

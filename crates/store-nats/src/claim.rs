@@ -181,14 +181,7 @@ impl Inner {
     /// Keeps claims that come from another store; one whose key is taken is left as it is.
     pub(crate) async fn keep_claims(&self, claims: &[StoredClaim]) -> Result<(), Error> {
         for claim in claims {
-            let holder = claim.value.get(..36);
-            let holder = holder.and_then(|it| std::str::from_utf8(it).ok());
-            let meta = ClaimMeta {
-                namespace: claim.namespace.clone(),
-                key: claim.key.clone(),
-                run: holder.and_then(|it| it.parse().ok()),
-            };
-            let subject = self.claim_subject(&claim.namespace, &claim.key);
+            let (subject, meta) = self.claim_row(claim);
             let value = Bytes::copy_from_slice(&claim.value);
             match self.claims.put(subject, 0, &meta, value).await {
                 Ok(_) | Err(PublishFault::Conflict) => {}
@@ -196,5 +189,17 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Where a claim of the database stands here, and what is noted with it.
+    pub(crate) fn claim_row(&self, claim: &StoredClaim) -> (String, ClaimMeta) {
+        let holder = claim.value.get(..36);
+        let holder = holder.and_then(|it| std::str::from_utf8(it).ok());
+        let meta = ClaimMeta {
+            namespace: claim.namespace.clone(),
+            key: claim.key.clone(),
+            run: holder.and_then(|it| it.parse().ok()),
+        };
+        (self.claim_subject(&claim.namespace, &claim.key), meta)
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct LogMeta {
     pub(crate) writer: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     row: Option<StoredRow>,
+    /// The last record that changed the run's row; 0 if the process did not know.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) row_at: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     claims: Vec<StoredClaim>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -218,7 +221,7 @@ struct StoredResource {
 
 impl LogMeta {
     /// What a message with this append says.
-    pub(crate) fn of(append: &Append, consumed: Vec<ConsumedOffer>) -> Self {
+    pub(crate) fn of(append: &Append, consumed: Vec<ConsumedOffer>, row_before: u64) -> Self {
         let claims = append.claims.iter().map(|claim| StoredClaim {
             namespace: claim.namespace.into(),
             key: claim.key.clone(),
@@ -242,6 +245,10 @@ impl LogMeta {
             before: StoredHead::of(&append.head),
             writer: append.writer.0,
             row: append.row.as_ref().map(StoredRow::of),
+            row_at: match append.row {
+                Some(_) => append.head.sequence + 1,
+                None => row_before,
+            },
             claims: claims.collect(),
             resources: resources.collect(),
             values,
@@ -396,7 +403,7 @@ mod tests {
             releases: vec!["gate".into()],
             slots: vec![(1, 2)],
         };
-        let text = serde_json::to_string(&LogMeta::of(&append, Vec::new())).unwrap();
+        let text = serde_json::to_string(&LogMeta::of(&append, Vec::new(), 0)).unwrap();
         assert!(!text.contains('\n'), "a header is one line");
         let meta: LogMeta = serde_json::from_str(&text).unwrap();
         let message = LogMessage {

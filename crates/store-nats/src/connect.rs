@@ -1,11 +1,14 @@
 //! Connecting to NATS, and whether the server is one to work with.
 
+use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions};
+use async_nats::rustls::{self, Error::InvalidCertificate};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions};
 
 use crate::OpenError;
-use crate::settings::{Login, Settings};
+use crate::settings::{Login, Settings, UrlUser};
 
 /// The oldest server that has everything the store uses.
 pub(crate) const OLDEST: (u64, u64) = (2, 14);
@@ -18,19 +21,13 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Client, OpenError> {
     let options = options(settings).await?;
     let address = settings.address();
     let connecting = options.connect(settings.servers.clone());
-    let connected = tokio::time::timeout(CONNECT * 2, connecting).await;
+    // Each server may take its time, and the ones before it have taken theirs.
+    let most = CONNECT * u32::try_from(settings.servers.len() + 1).unwrap_or(u32::MAX);
+    let connected = tokio::time::timeout(most, connecting).await;
     let silent = |_| OpenError::away(format!("NATS at {address} does not answer"));
-    let client = connected.map_err(silent)?.map_err(|error| {
-        use async_nats::ConnectErrorKind as Kind;
-        let text = format!("NATS at {address}: {error}");
-        match error.kind() {
-            Kind::Authentication | Kind::AuthorizationViolation => OpenError::refused(format!(
-                "{text}; check the user, the credentials file or the NKey"
-            )),
-            Kind::ServerParse | Kind::Tls => OpenError::refused(text),
-            _ => OpenError::away(text),
-        }
-    })?;
+    let client = connected
+        .map_err(silent)?
+        .map_err(|error| not_connected(settings, &error))?;
     let version = client.server_info().version;
     match too_old(&version) {
         true => Err(OpenError::refused(format!(
@@ -39,6 +36,56 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Client, OpenError> {
         ))),
         false => Ok(client),
     }
+}
+
+/// Why there is no connection: what waiting does not help against is refused, with what to do.
+fn not_connected(settings: &Settings, error: &ConnectError) -> OpenError {
+    let address = settings.address();
+    let text = format!("NATS at {address}: {error}");
+    match error.kind() {
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+            OpenError::refused(format!("{text}; {}", wrong_login(settings)))
+        }
+        ConnectErrorKind::ServerParse => OpenError::refused(text),
+        ConnectErrorKind::Tls => OpenError::refused(format!("{text}; {CHECK_TLS}")),
+        _ => match tls_fault(error) {
+            Some(InvalidCertificate(_)) => OpenError::refused(format!(
+                "the certificate of NATS at {address} is refused: {error}; name the authority \
+                 that signed it with nats_ca, and the server by a name that the certificate has"
+            )),
+            Some(_) => OpenError::refused(format!("{text}; {CHECK_TLS}")),
+            None => OpenError::away(text),
+        },
+    }
+}
+
+const CHECK_TLS: &str = "check that the server has TLS on if nats_ca or a tls:// URL asks for it";
+
+/// What to check if the server does not let the program in.
+fn wrong_login(settings: &Settings) -> String {
+    match (&settings.login, &settings.user) {
+        (Login::Credentials(path), _) => format!(
+            "check the credentials file {} (nats_creds): its user may be unknown, expired or of \
+             another account",
+            path.display()
+        ),
+        (Login::NkeyFile(path), _) => format!(
+            "check the seed in {} (nats_nkey): the server must know its public key",
+            path.display()
+        ),
+        (Login::InUrl, Some(user)) => format!("check {} in nats_url", user.shown()),
+        (Login::InUrl, None) => "the server asks for a login: name a user and password in \
+             nats_url, or a file with nats_creds or nats_nkey"
+            .to_owned(),
+    }
+}
+
+/// The error of TLS, if that is why there is no connection. The client has it inside an error of
+/// the connection.
+fn tls_fault(error: &ConnectError) -> Option<&rustls::Error> {
+    let source = std::error::Error::source(error)?;
+    let inner = source.downcast_ref::<std::io::Error>()?.get_ref()?;
+    inner.downcast_ref()
 }
 
 /// Whether a server of this version lacks something.
@@ -58,24 +105,38 @@ async fn options(settings: &Settings) -> Result<ConnectOptions, OpenError> {
         .reconnect_delay_callback(|tries| {
             Duration::from_millis(u64::try_from(tries).unwrap_or(20).min(20) * 50)
         });
-    let unreadable = |path: &std::path::Path, error: std::io::Error| {
-        OpenError::refused(format!("{}: {error}", path.display()))
-    };
-    options = match &settings.login {
-        Login::InUrl => options,
-        Login::Credentials(path) => options
-            .credentials_file(path)
-            .await
-            .map_err(|error| unreadable(path, error))?,
-        Login::NkeyFile(path) => {
-            let seed = std::fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
-            options.nkey(seed.trim().to_owned())
+    options = match (&settings.login, &settings.user) {
+        (Login::InUrl, None) => options,
+        (Login::InUrl, Some(UrlUser::Password { user, password })) => {
+            options.user_and_password(user.clone(), password.clone())
+        }
+        (Login::InUrl, Some(UrlUser::Token(token))) => options.token(token.clone()),
+        (Login::Credentials(path), _) => options
+            .credentials(&read("nats_creds", path)?)
+            .map_err(|error| unusable("nats_creds", path, &error))?,
+        (Login::NkeyFile(path), _) => {
+            let seed = read("nats_nkey", path)?.trim().to_owned();
+            nkeys::KeyPair::from_seed(&seed)
+                .map_err(|error| unusable("nats_nkey", path, &error))?;
+            options.nkey(seed)
         }
     };
     if let Some(file) = &settings.root_certificates {
+        if !read("nats_ca", file)?.contains("BEGIN CERTIFICATE") {
+            return Err(unusable("nats_ca", file, &"it has no certificate in PEM"));
+        }
         options = options.add_root_certificates(file.clone());
     }
     Ok(options.require_tls(settings.require_tls))
+}
+
+fn read(setting: &str, path: &Path) -> Result<String, OpenError> {
+    std::fs::read_to_string(path).map_err(|error| unusable(setting, path, &error))
+}
+
+fn unusable(setting: &str, path: &Path, error: &dyn fmt::Display) -> OpenError {
+    let path = path.display();
+    OpenError::refused(format!("{setting}: {path} cannot be used: {error}"))
 }
 
 #[cfg(test)]

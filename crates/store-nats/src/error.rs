@@ -72,20 +72,40 @@ fn other(error: &PublishError) -> PublishFault {
             "another publish for the same run is in process".into(),
         ));
     }
-    PublishFault::Failed(refused(told))
+    match may_be_stored(told) {
+        true => PublishFault::Unknown(refused(told)),
+        false => PublishFault::Failed(refused(told)),
+    }
+}
+
+/// Whether a server says this also of a message that the others of its cluster store: its own disk
+/// failed, or its own limit was reached, after the message was replicated.
+fn may_be_stored(error: &async_nats::jetstream::Error) -> bool {
+    let code = error.error_code();
+    (code == ErrorCode::STREAM_STORE_FAILED && !is_limit(error))
+        || code == ErrorCode::INSUFFICIENT_RESOURCES
+        || code == ErrorCode::STREAM_SEQUENCE_NOT_MATCH
+}
+
+/// Whether the stream's own limit is reached, which is found before anything is stored.
+fn is_limit(error: &async_nats::jetstream::Error) -> bool {
+    error.to_string().contains("maximum")
 }
 
 /// What the server refused.
 pub(crate) fn refused(error: &async_nats::jetstream::Error) -> Error {
     let code = error.error_code();
     let text = error.to_string();
-    let full = code == ErrorCode::STREAM_STORE_FAILED && text.contains("maximum");
+    let full = code == ErrorCode::STREAM_STORE_FAILED && is_limit(error);
     if full
         || code == ErrorCode::STORAGE_RESOURCES_EXCEEDED
         || code == ErrorCode::MEMORY_RESOURCES_EXCEEDED
         || code == ErrorCode::INSUFFICIENT_RESOURCES
     {
-        return Error::Full(format!("a limit of JetStream is reached: {text}"));
+        return Error::Full(format!(
+            "a limit of JetStream is reached: {text}; raise that of the stream, the account or \
+             the server"
+        ));
     }
     Error::Unavailable(format!("JetStream refused: {text} (code {})", code.0))
 }
@@ -94,6 +114,16 @@ pub(crate) fn refused(error: &async_nats::jetstream::Error) -> Error {
 pub(crate) fn unavailable(what: &str, error: &dyn fmt::Display) -> Error {
     Error::Unavailable(format!("NATS: {what}: {error}"))
 }
+
+/// Whether an error says that a stream does not exist.
+pub(crate) fn names_no_stream(error: &Error) -> bool {
+    let code = format!("error code {}", ErrorCode::STREAM_NOT_FOUND.0);
+    matches!(error, Error::Unavailable(text) if text.contains(&code))
+}
+
+/// What to do about streams whose messages are gone.
+pub(crate) const REBUILD: &str = "the database has the records up to its watermark: stop all \
+    servers and run `windlass rebuild --from postgres`";
 
 /// Damage in a run's log.
 pub(crate) fn damaged(place: &str, run: RunId, sequence: u64, reason: &str) -> Error {
@@ -183,6 +213,20 @@ mod tests {
             let fault = publish_fault(&PublishError::new(unclear));
             assert!(matches!(fault, PublishFault::Unknown(_)), "{unclear}");
         }
+    }
+
+    #[test]
+    fn what_only_the_answering_server_could_not_store_may_be_stored_by_others() {
+        for (code, text) in [
+            (10077, "no space left on device"),
+            (10023, "insufficient resources"),
+            (10063, "expected stream sequence does not match"),
+        ] {
+            let fault = answered(code, text);
+            assert!(matches!(fault, PublishFault::Unknown(_)), "{fault:?}");
+        }
+        let full = answered(10023, "insufficient resources");
+        assert!(matches!(full.into_error(), Error::Full(_)));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //! database follows, and lose messages as a damaged server does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_nats::jetstream::stream::Config;
 use windlass_core::RunId;
-use windlass_store::{Append, Error, Pending};
+use windlass_store::{Append, Blob, Error, Pending};
 
 use crate::codec::LogMeta;
 use crate::error::{PublishFault, unavailable};
@@ -15,7 +17,7 @@ impl NatsStore {
     #[doc(hidden)]
     pub fn publish_without_rows(&self, append: Append) -> Pending<'_, Result<(), Error>> {
         self.task(move |inner| async move {
-            let meta = LogMeta::of(&append, Vec::new());
+            let meta = LogMeta::of(&append, Vec::new(), 0);
             let published = inner.publish(&append, 0, &meta).await;
             published.map_err(PublishFault::into_error)?;
             Ok(())
@@ -62,5 +64,94 @@ impl NatsStore {
     pub fn catch_up_for_tests(&self) -> Pending<'_, Result<(), Error>> {
         let inner = Arc::clone(&self.inner);
         self.answer(async move { inner.catch_up().await })
+    }
+
+    /// Deletes a stream of the store as an operator could; `name` is what follows the prefix, as
+    /// in `LOG_0`, `KV_LEASES` or `OBJ_BLOBS`.
+    #[doc(hidden)]
+    pub fn delete_stream_for_tests(&self, name: &str) -> Pending<'_, Result<(), Error>> {
+        let name = self.inner.names.full(name);
+        self.task(move |inner| async move {
+            let deleted = inner.js.delete_stream(&name).await;
+            deleted.map_err(|error| unavailable(&name, &error))?;
+            Ok(())
+        })
+    }
+
+    /// Limits the bytes of a stream, named in the same way; -1 for no limit.
+    #[doc(hidden)]
+    pub fn limit_stream_for_tests(
+        &self,
+        name: &str,
+        most_bytes: i64,
+    ) -> Pending<'_, Result<(), Error>> {
+        self.change_stream(name, move |config| config.max_bytes = most_bytes)
+    }
+
+    /// Lets a stream drop messages that are older than this, as an operator could.
+    #[doc(hidden)]
+    pub fn age_stream_for_tests(
+        &self,
+        name: &str,
+        most: Duration,
+    ) -> Pending<'_, Result<(), Error>> {
+        self.change_stream(name, move |config| config.max_age = most)
+    }
+
+    fn change_stream(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Config) + Send + 'static,
+    ) -> Pending<'_, Result<(), Error>> {
+        let name = self.inner.names.full(name);
+        self.task(move |inner| async move {
+            let stream = inner.js.get_stream(&name).await;
+            let stream = stream.map_err(|error| unavailable(&name, &error))?;
+            let mut config = stream.cached_info().config.clone();
+            change(&mut config);
+            let changed = inner.js.update_stream(&config).await;
+            changed.map_err(|error| unavailable(&name, &error))?;
+            Ok(())
+        })
+    }
+
+    /// Lets the leaders of all streams of logs step down; says how many did.
+    #[doc(hidden)]
+    pub fn move_leaders_for_tests(&self) -> Pending<'_, Result<u64, Error>> {
+        self.task(move |inner| async move {
+            let mut count = 0;
+            for log in &inner.logs {
+                let subject = format!("STREAM.LEADER.STEPDOWN.{}", log.name);
+                let moved: Result<serde_json::Value, _> = inner.js.request(subject, &()).await;
+                let moved = moved.map_err(|error| unavailable(&log.name, &error))?;
+                count += u64::from(moved["success"] == true);
+            }
+            Ok(count)
+        })
+    }
+
+    /// Stores an object and ends before anything leads to it.
+    #[doc(hidden)]
+    pub fn orphan_object_for_tests(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
+        self.task(move |inner| async move {
+            let name = format!("{}.orphan", blob.digest);
+            inner.put_object(&name, &blob.bytes).await
+        })
+    }
+
+    /// Sweeps objects as so much later; says how many were removed.
+    #[doc(hidden)]
+    pub fn sweep_objects_later(&self, later: Duration) -> Pending<'_, Result<u64, Error>> {
+        self.task(move |inner| async move { inner.sweep_objects(later).await })
+    }
+
+    /// How many objects there are, and how many notes of objects.
+    #[doc(hidden)]
+    pub fn objects_for_tests(&self) -> Pending<'_, Result<(usize, usize), Error>> {
+        self.task(move |inner| async move {
+            let listed = inner.listed_objects().await?;
+            let there = listed.iter().filter(|it| !it.deleted).count();
+            Ok((there, listed.len()))
+        })
     }
 }

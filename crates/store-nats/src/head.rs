@@ -5,9 +5,10 @@ use windlass_core::RunId;
 use windlass_store::{Error, Head, Log as _};
 
 use crate::codec::{Kind, LogMessage};
-use crate::error::{damaged, unavailable};
+use crate::error::{damaged, names_no_stream, unavailable};
+use crate::layout::LogStream;
 use crate::projector::Change;
-use crate::store::Inner;
+use crate::store::{Inner, KnownHead};
 use crate::table::{Row, last_message};
 
 /// Where a run's log ends.
@@ -23,17 +24,34 @@ pub(crate) enum End {
     Forgotten(Box<LogMessage>),
 }
 
+/// Says of a stream that does not exist what to do about it.
+async fn named<T>(log: &LogStream, answer: Result<T, Error>) -> Result<T, Error> {
+    match answer {
+        Err(error) if names_no_stream(&error) => Err(log.info().await.err().unwrap_or(error)),
+        answer => answer,
+    }
+}
+
 impl Inner {
     /// Where a run's log ends now.
     pub(crate) async fn end(&self, run: RunId) -> Result<End, Error> {
-        let stream = &self.log_stream(run).stream;
-        let Some(row) = last_message(stream, &self.log_subject(run)).await? else {
+        let log = self.log_stream(run);
+        let last = last_message(&log.stream, &self.log_subject(run)).await;
+        let Some(row) = named(log, last).await? else {
+            // In a stream that was lost and made again, runs that have records have none.
+            log.info().await?;
             return Ok(End::Nothing);
         };
         let message = LogMessage::read(&row)?;
         Ok(match message.kind {
             Kind::Record | Kind::Fence => {
-                self.note_head(run, message.head, message.sequence);
+                let known = KnownHead {
+                    head: message.head,
+                    sequence: message.sequence,
+                    has_inbox: false,
+                    row_at: message.meta.row_at,
+                };
+                self.note_head(run, known);
                 End::At(message.head, message.sequence)
             }
             Kind::Void => End::Void,
@@ -53,11 +71,29 @@ impl Inner {
         }
     }
 
-    /// Brings the database to the end of a run's log, and gives the head. A log that ends before
-    /// what the database has, or goes on differently, is damage: JetStream lost messages.
+    /// Brings the database to where a run's row is that of the end of its log. Other records than
+    /// those that change the row come with their own process.
+    pub(crate) async fn settle_row(&self, run: RunId) -> Result<(), Error> {
+        // Side by side: a head that is a little older than the end only costs the slower way.
+        let (head, stored) = tokio::join!(self.head_now(run), self.postgres.head(run));
+        let (head, stored) = (head?, stored?);
+        let known = self.known_head(run).filter(|known| known.head == head);
+        let row_at = known.map_or(0, |known| known.row_at);
+        let has_row = stored == head || (row_at..head.sequence).contains(&stored.sequence);
+        if row_at > 0 && has_row {
+            return Ok(());
+        }
+        self.settle(run).await.map(|_| ())
+    }
+
+    /// Brings the database to where a run's log ends now, and gives that head. A log that ends
+    /// before what the database has, or goes on differently, is damage: JetStream lost messages.
     pub(crate) async fn settle(&self, run: RunId) -> Result<Head, Error> {
-        self.barrier().await?;
         let mut head = self.head_now(run).await?;
+        // What this process has published comes by its projector, with other records.
+        if !self.has_applied(run, head) {
+            self.barrier().await?;
+        }
         loop {
             let stored = self.postgres.head(run).await?;
             if stored.sequence < head.sequence {
@@ -69,12 +105,24 @@ impl Inner {
             }
             // The log may have gone on, and may have been applied, between the two looks.
             let again = self.head_now(run).await?;
+            let name = &self.log_stream(run).name;
             if again == head {
-                let name = &self.log_stream(run).name;
                 return Err(match stored.sequence == head.sequence {
                     true => damaged(name, run, head.sequence, "the log went on differently"),
                     false => damaged(name, run, stored.sequence, "messages of the log are lost"),
                 });
+            }
+            if head != Head::NONE && again.sequence >= stored.sequence {
+                let page = self.postgres.read(run, head.sequence, 1).await?;
+                return match page.first().is_some_and(|record| record.head() == head) {
+                    true => Ok(head),
+                    false => Err(damaged(
+                        name,
+                        run,
+                        head.sequence,
+                        "the log went on differently",
+                    )),
+                };
             }
             head = again;
         }

@@ -1,63 +1,27 @@
-//! What was offered to runs, and what owners refused: a row for each offer. The record that
-//! consumes an offer names it; the row is removed after that record is durable, before the
-//! database has it (`projector.rs`).
+//! What was offered to runs, and what owners refused: a row for each offer, of which each process
+//! has a copy (`inbox_state.rs`). The record that consumes an offer names it; the row is removed
+//! after that record is durable, before the database has it (`projector.rs`).
 
-use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
 use windlass_store::{
     Error, Inbox, InboxBounds, InboxItem, Offer, OfferAnswer, Partitions, Pending, not_waiting,
+    offered_bells,
 };
 
 use crate::codec::ConsumedOffer;
 use crate::error::PublishFault;
+use crate::inbox_state::{InboxState, OfferMeta, OfferState, Offered};
 use crate::store::{Inner, NatsStore};
-use crate::table::Row;
+use crate::table::{Row, message};
 
-/// How an offer stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OfferState {
-    /// It waits.
-    #[default]
-    Waiting,
-    /// A refusal is under way, and not decided: it waits until it is.
-    Refusing,
-    /// The owner refused it; the payload is the reason.
-    Refused,
-}
-
-/// What is noted with an offer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct OfferMeta {
-    pub(crate) key: Box<str>,
-    /// Which offer under this key it is.
-    pub(crate) offer: Box<str>,
-    #[serde(default)]
-    pub(crate) state: OfferState,
-    /// Its place among what was offered, if the row was changed since.
-    #[serde(default)]
-    pub(crate) number: u64,
-}
-
-impl OfferMeta {
-    pub(crate) fn waits(&self) -> bool {
-        self.state != OfferState::Refused
-    }
-
-    /// The place of an offer whose row is this.
-    pub(crate) fn number_in(&self, row: &Row) -> u64 {
-        match self.number {
-            0 => row.sequence,
-            number => number,
-        }
-    }
-}
+/// How often an offer is tried that others get ahead of.
+const MOST_TRIES: usize = 8;
 
 impl Inner {
-    /// An offer's row.
+    /// An offer's row, by the server.
     pub(crate) async fn offer_row(
         &self,
         run: RunId,
@@ -67,8 +31,65 @@ impl Inner {
         let Some(row) = self.inbox.row(&subject).await? else {
             return Ok(None);
         };
-        let meta = row.meta()?;
-        Ok(Some((row, meta)))
+        let meta: OfferMeta = row.meta()?;
+        self.offers.rows().note_own(row.clone());
+        let there = meta.state != OfferState::Gone;
+        Ok(there.then_some((row, meta)))
+    }
+
+    /// Writes an offer's row in place of the one at `expected`.
+    pub(crate) async fn put_offer(
+        &self,
+        subject: String,
+        expected: u64,
+        meta: &OfferMeta,
+        payload: Bytes,
+    ) -> Result<u64, PublishFault> {
+        let put = self
+            .inbox
+            .put(subject.clone(), expected, meta, payload.clone());
+        let sequence = put.await?;
+        self.note_offered(Row::written(subject, sequence, meta, payload));
+        Ok(sequence)
+    }
+
+    fn note_offered(&self, row: Row) {
+        self.last_offer.fetch_max(row.sequence, Ordering::Relaxed);
+        self.offers.rows().note_own(row);
+    }
+
+    /// Removes an offer that must be as it is known; `false` if it has changed or is gone.
+    async fn remove_offer(&self, offered: &Offered) -> Result<bool, Error> {
+        let Offered { row, meta } = offered;
+        let gone = OfferMeta {
+            state: OfferState::Gone,
+            ..meta.clone()
+        };
+        match self
+            .inbox
+            .put_gone(row.subject.clone(), row.sequence, &gone)
+            .await
+        {
+            Ok(sequence) => {
+                let row = Row::written(row.subject.clone(), sequence, &gone, Bytes::new());
+                self.offers.rows().note_own(row);
+                Ok(true)
+            }
+            Err(PublishFault::Conflict) => {
+                match self.inbox.row(&row.subject).await? {
+                    Some(found) => self.offers.rows().note_own(found),
+                    None => self.offers.rows().forget(row),
+                }
+                Ok(false)
+            }
+            // A stream that is full takes no row, but lets go of one.
+            Err(PublishFault::Failed(Error::Full(_))) => {
+                let removed = self.inbox.remove(row.sequence).await?;
+                self.offers.rows().forget(row);
+                Ok(removed)
+            }
+            Err(fault) => Err(fault.into_error()),
+        }
     }
 
     /// The offers that a record is about to consume: each must wait. A refusal that is under way
@@ -83,12 +104,21 @@ impl Inner {
     }
 
     async fn consumable_one(&self, run: RunId, key: &str) -> Result<ConsumedOffer, Error> {
-        loop {
-            let Some((row, meta)) = self.offer_row(run, key).await? else {
+        let copied = self.offers.rows().offer(run, key).cloned();
+        let mut found = copied.map(|it| (it.row, it.meta));
+        for _ in 0..MOST_TRIES {
+            if found.is_none() {
+                // It may not have come here yet.
+                found = self.offer_row(run, key).await?;
+            }
+            let Some((row, meta)) = found.take() else {
                 return Err(not_waiting(key));
             };
+            if self.offers.rows().is_consumed(&meta.offer) {
+                return Err(not_waiting(key));
+            }
             match meta.state {
-                OfferState::Refused => return Err(not_waiting(key)),
+                OfferState::Refused | OfferState::Gone => return Err(not_waiting(key)),
                 OfferState::Waiting => {
                     return Ok(ConsumedOffer {
                         key: key.into(),
@@ -101,15 +131,28 @@ impl Inner {
                         number: meta.number_in(&row),
                         ..meta
                     };
-                    let put = self
-                        .inbox
-                        .put(row.subject, row.sequence, &waiting, row.payload);
+                    let put = self.put_offer(row.subject, row.sequence, &waiting, row.payload);
                     match put.await {
                         Ok(_) | Err(PublishFault::Conflict) => {}
                         Err(fault) => return Err(fault.into_error()),
                     }
                 }
             }
+        }
+        Err(Error::Unavailable(
+            "the offer is being consumed and refused at once; try again".into(),
+        ))
+    }
+
+    /// A record that was written consumed offers: they wait no more, although their rows stay
+    /// until the database follows.
+    pub(crate) fn note_consumed(&self, consumed: &[ConsumedOffer]) {
+        if consumed.is_empty() {
+            return;
+        }
+        let mut rows = self.offers.rows();
+        for it in consumed {
+            rows.note_consumed(it.offer.clone());
         }
     }
 
@@ -119,17 +162,68 @@ impl Inner {
         run: RunId,
         consumed: &[ConsumedOffer],
     ) -> Result<(), Error> {
-        for ConsumedOffer { key, offer } in consumed {
-            while let Some((row, meta)) = self.offer_row(run, key).await? {
-                if meta.offer != *offer || self.inbox.remove(row.sequence).await? {
-                    break;
+        let each = consumed.iter().map(|it| self.remove_consumed_one(run, it));
+        futures_util::future::try_join_all(each).await.map(|_| ())
+    }
+
+    async fn remove_consumed_one(&self, run: RunId, consumed: &ConsumedOffer) -> Result<(), Error> {
+        let ConsumedOffer { key, offer } = consumed;
+        let mut copied = self.offers.rows().offer(run, key).cloned();
+        copied = copied.filter(|it| it.meta.offer == *offer);
+        loop {
+            let found = match copied.take() {
+                Some(found) => Some(found),
+                None => {
+                    let found = self.offer_row(run, key).await?;
+                    let found = found.map(|(row, meta)| Offered { row, meta });
+                    found.filter(|it| it.meta.offer == *offer)
                 }
+            };
+            let Some(found) = found else { break };
+            if self.remove_offer(&found).await? {
+                break;
             }
         }
+        self.offers.rows().note_removed(offer);
         Ok(())
     }
 
-    async fn offer_one(&self, offer: &Offer) -> Result<bool, Error> {
+    /// Offers items, in order: of two under one key the first wins, and numbers follow the order.
+    async fn offer_all(&self, offers: &[Offer]) -> Result<Vec<bool>, Error> {
+        let mut sent = Vec::with_capacity(offers.len());
+        for offer in offers {
+            let (subject, meta) = self.new_offer(offer);
+            let after = self.offers.rows().gone(&subject).unwrap_or(0);
+            let bytes = Bytes::copy_from_slice(&offer.bytes);
+            let text = message(&meta, bytes)?;
+            let ack = self.inbox.sent(subject.clone(), after, text).await;
+            sent.push((subject, meta, ack));
+        }
+        let mut answers = Vec::with_capacity(offers.len());
+        for (offer, (subject, meta, ack)) in offers.iter().zip(sent) {
+            let written = match ack {
+                Ok(ack) => ack.await,
+                Err(fault) => Err(fault),
+            };
+            answers.push(match written {
+                Ok(sequence) => {
+                    let bytes = Bytes::copy_from_slice(&offer.bytes);
+                    self.note_offered(Row::written(subject, sequence, &meta, bytes));
+                    true
+                }
+                Err(PublishFault::Conflict) => self.offer_again(offer).await?,
+                Err(fault) => return Err(fault.into_error()),
+            });
+        }
+        // Other processes hear of the rows themselves.
+        let runs: Vec<_> = offers.iter().map(|it| (it.partition, it.run)).collect();
+        for bell in offered_bells(&runs, &answers) {
+            self.bells.ring(bell);
+        }
+        Ok(answers)
+    }
+
+    fn new_offer(&self, offer: &Offer) -> (String, OfferMeta) {
         let subject = self
             .names
             .inbox_item(offer.partition.0, offer.run, &offer.key);
@@ -139,113 +233,114 @@ impl Inner {
             state: OfferState::Waiting,
             number: 0,
         };
-        let bytes = Bytes::copy_from_slice(&offer.bytes);
-        let put = || self.inbox.put(subject.clone(), 0, &meta, bytes.clone());
-        let answer = match put().await {
-            Err(PublishFault::Conflict) => {
-                // A record of this process may have consumed the one that is there.
-                self.barrier().await?;
-                put().await
-            }
-            answer => answer,
-        };
-        match answer {
-            Ok(_) => Ok(true),
-            Err(PublishFault::Conflict) => Ok(false),
-            Err(fault) => Err(fault.into_error()),
-        }
+        (subject, meta)
     }
 
-    async fn waiting_rows(&self, run: RunId) -> Result<Vec<(u64, Row, OfferMeta)>, Error> {
-        // An offer that this process's own record consumed is gone once that is applied.
-        self.barrier().await?;
-        let rows = self
-            .inbox
-            .scan(vec![self.names.inbox_of_run(run)], false)
-            .await?;
-        let mut waiting = Vec::with_capacity(rows.len());
-        for row in rows {
-            let meta: OfferMeta = row.meta()?;
-            if meta.waits() {
-                waiting.push((meta.number_in(&row), row, meta));
+    /// Offers what found another row: that may say that an earlier offer is gone, or be one that a
+    /// record of this process has consumed.
+    async fn offer_again(&self, offer: &Offer) -> Result<bool, Error> {
+        let (subject, meta) = self.new_offer(offer);
+        for _ in 0..MOST_TRIES {
+            let after = match self.inbox.row(&subject).await? {
+                None => 0,
+                Some(row) => {
+                    let found: OfferMeta = row.meta()?;
+                    self.offers.rows().note_own(row.clone());
+                    if found.state != OfferState::Gone {
+                        if !self.offers.rows().is_consumed(&found.offer) {
+                            return Ok(false);
+                        }
+                        self.barrier().await?;
+                        continue;
+                    }
+                    row.sequence
+                }
+            };
+            let bytes = Bytes::copy_from_slice(&offer.bytes);
+            match self.put_offer(subject.clone(), after, &meta, bytes).await {
+                Ok(_) => return Ok(true),
+                Err(PublishFault::Conflict) => {}
+                Err(fault) => return Err(fault.into_error()),
             }
         }
-        waiting.sort_by_key(|it| it.0);
-        Ok(waiting)
-    }
-
-    async fn offered_runs(&self, partitions: &Partitions) -> Result<BTreeSet<RunId>, Error> {
-        self.barrier().await?;
-        let subjects: Vec<String> = match partitions {
-            Partitions::All => vec![self.names.inbox_all()],
-            Partitions::Only(only) => {
-                let each = only.iter().map(|it| self.names.inbox_of_partition(it.0));
-                each.collect()
-            }
-        };
-        if subjects.is_empty() || self.inbox.count().await? == 0 {
-            return Ok(BTreeSet::new());
-        }
-        let rows = self.inbox.scan(subjects, true).await?;
-        let waits = |row: &&Row| row.meta::<OfferMeta>().is_ok_and(|meta| meta.waits());
-        let runs = rows.iter().filter(waits);
-        Ok(runs
-            .filter_map(|row| self.names.run_of_inbox(&row.subject))
-            .collect())
+        Err(Error::Unavailable(
+            "an offer changes too often; try again".into(),
+        ))
     }
 
     /// Whether anything waits for a run of these partitions.
     pub(crate) async fn has_offers(&self, partitions: &Partitions) -> Result<bool, Error> {
-        Ok(!self.offered_runs(partitions).await?.is_empty())
+        self.offers.complete().await?;
+        Ok(!self.offers.rows().offered(partitions, None, 1).is_empty())
     }
 
     /// Removes everything that was offered to a run.
     pub(crate) async fn remove_offers(&self, run: RunId) -> Result<(), Error> {
-        if self.inbox.count().await? == 0 {
-            return Ok(());
-        }
-        let rows = self
-            .inbox
-            .scan(vec![self.names.inbox_of_run(run)], true)
-            .await?;
-        for row in rows {
-            self.inbox.remove(row.sequence).await?;
+        self.offers.catch_up().await?;
+        let offered = self.offers.rows().of_run(run);
+        for it in offered {
+            self.remove_offer(&it).await?;
         }
         Ok(())
+    }
+
+    /// What became of an offer, by the copy.
+    fn answer_to(&self, run: RunId, key: &str) -> Option<OfferAnswer> {
+        let rows = self.offers.rows();
+        let offered = rows.offer(run, key)?;
+        match offered.meta.state {
+            OfferState::Gone => None,
+            OfferState::Refused => Some(OfferAnswer::Refused(offered.row.payload.to_vec())),
+            OfferState::Waiting | OfferState::Refusing => {
+                let waits = !rows.is_consumed(&offered.meta.offer);
+                waits.then_some(OfferAnswer::Waiting)
+            }
+        }
+    }
+
+    async fn discard_offer(&self, run: RunId, key: &str) -> Result<bool, Error> {
+        let mut copied = self.offers.rows().offer(run, key).cloned();
+        for _ in 0..MOST_TRIES {
+            let found = match copied.take() {
+                Some(found) => Some(found),
+                None => {
+                    let found = self.offer_row(run, key).await?;
+                    found.map(|(row, meta)| Offered { row, meta })
+                }
+            };
+            let Some(found) = found else {
+                return Ok(false);
+            };
+            if self.remove_offer(&found).await? {
+                return Ok(true);
+            }
+        }
+        Err(Error::Unavailable(
+            "an offer changes too often; try again".into(),
+        ))
+    }
+}
+
+impl NatsStore {
+    /// Answers from the copy of the inbox, at once if it is complete.
+    fn look_at_inbox<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&InboxState) -> T + Send + 'static,
+    ) -> Pending<'_, Result<T, Error>> {
+        if self.inner.offers.is_complete() {
+            let answer = look(&self.inner.offers.rows());
+            return Box::pin(std::future::ready(Ok(answer)));
+        }
+        self.task(move |inner| async move {
+            inner.offers.complete().await?;
+            Ok(look(&inner.offers.rows()))
+        })
     }
 }
 
 impl Inbox for NatsStore {
     fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>> {
-        self.task(move |inner| async move {
-            // In order, so that of two under one key the first wins, and numbers follow the
-            // order. Different runs go side by side.
-            let mut by_run: std::collections::BTreeMap<RunId, Vec<(usize, &Offer)>> =
-                std::collections::BTreeMap::new();
-            for (at, offer) in offers.iter().enumerate() {
-                by_run.entry(offer.run).or_default().push((at, offer));
-            }
-            let each = by_run.into_values().map(|own| {
-                let inner = &inner;
-                async move {
-                    let mut answers = Vec::with_capacity(own.len());
-                    for (at, offer) in own {
-                        answers.push((at, inner.offer_one(offer).await?));
-                    }
-                    Ok::<_, Error>(answers)
-                }
-            });
-            let each: Vec<_> = each.collect();
-            let mut answers = vec![false; offers.len()];
-            for (at, answer) in futures_util::future::try_join_all(each)
-                .await?
-                .into_iter()
-                .flatten()
-            {
-                answers[at] = answer;
-            }
-            Ok(answers)
-        })
+        self.task_at_home(move |inner| async move { inner.offer_all(&offers).await })
     }
 
     fn inbox_page(
@@ -254,22 +349,22 @@ impl Inbox for NatsStore {
         after: u64,
         most: InboxBounds,
     ) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
-        self.task(move |inner| async move {
-            let rows = inner.waiting_rows(run).await?;
-            let items = rows.into_iter().filter(|it| it.0 > after);
-            let items = items.map(|(number, row, meta)| {
+        let page = self.look_at_inbox(move |rows| {
+            let waiting = rows.waiting(run).into_iter();
+            let items = waiting.filter(|it| it.number() > after).map(|it| {
                 Ok(InboxItem {
-                    number,
-                    key: meta.key,
-                    bytes: row.payload.to_vec(),
+                    number: it.number(),
+                    key: it.meta.key.clone(),
+                    bytes: it.row.payload.to_vec(),
                 })
             });
             most.cut(items)
-        })
+        });
+        Box::pin(async move { page.await? })
     }
 
     fn waiting_items(&self, run: RunId, most: usize) -> Pending<'_, Result<usize, Error>> {
-        self.task(move |inner| async move { Ok(inner.waiting_rows(run).await?.len().min(most)) })
+        self.look_at_inbox(move |rows| rows.waiting(run).len().min(most))
     }
 
     fn offered(
@@ -279,11 +374,7 @@ impl Inbox for NatsStore {
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunId>, Error>> {
         let partitions = partitions.clone();
-        self.task(move |inner| async move {
-            let runs = inner.offered_runs(&partitions).await?.into_iter();
-            let later = runs.filter(|run| after.is_none_or(|after| *run > after));
-            Ok(later.take(limit).collect())
-        })
+        self.look_at_inbox(move |rows| rows.offered(&partitions, after, limit))
     }
 
     fn refuse(&self, run: RunId, key: &str, reason: &[u8]) -> Pending<'_, Result<bool, Error>> {
@@ -293,32 +384,14 @@ impl Inbox for NatsStore {
 
     fn answer(&self, run: RunId, key: &str) -> Pending<'_, Result<Option<OfferAnswer>, Error>> {
         let key = key.to_owned();
-        NatsStore::task(self, move |inner| async move {
-            let waits = |found: &Option<(Row, OfferMeta)>| {
-                found.as_ref().is_some_and(|(_, meta)| meta.waits())
-            };
-            let mut found = inner.offer_row(run, &key).await?;
-            if waits(&found) && inner.projector.lag() > 0 {
-                // A record of this process may have consumed it.
-                inner.barrier().await?;
-                found = inner.offer_row(run, &key).await?;
-            }
-            Ok(found.map(|(row, meta)| match meta.state {
-                OfferState::Refused => OfferAnswer::Refused(row.payload.to_vec()),
-                OfferState::Waiting | OfferState::Refusing => OfferAnswer::Waiting,
-            }))
+        self.task(move |inner| async move {
+            inner.offers.complete().await?;
+            Ok(inner.answer_to(run, &key))
         })
     }
 
     fn discard(&self, run: RunId, key: &str) -> Pending<'_, Result<bool, Error>> {
         let key = key.to_owned();
-        self.task(move |inner| async move {
-            while let Some((row, _)) = inner.offer_row(run, &key).await? {
-                if inner.inbox.remove(row.sequence).await? {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        })
+        self.task(move |inner| async move { inner.discard_offer(run, &key).await })
     }
 }

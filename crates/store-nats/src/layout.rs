@@ -3,14 +3,22 @@
 //! streams there are is fixed by the first process.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use async_nats::jetstream::context::Context;
 use async_nats::jetstream::object_store::{self, ObjectStore};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, Info, StorageType, Stream, SubjectTransform,
+};
+use tokio::sync::Notify;
+use windlass_store::Error;
 
 use crate::OpenError;
+use crate::alone::alone;
+use crate::catch_up::StoredMark;
+use crate::error::{REBUILD, names_no_stream, unavailable};
 use crate::names::{self, Names};
-use crate::settings::Settings;
+use crate::settings::{MOST_STREAMS, Settings};
 use crate::table::Table;
 
 /// The layout that this program makes.
@@ -31,6 +39,38 @@ pub(crate) struct LogStream {
     pub(crate) created: String,
 }
 
+impl LogStream {
+    /// How the stream is now. One that is gone, or was made again, has lost its messages.
+    pub(crate) async fn info(&self) -> Result<Info, Error> {
+        let info = self.stream.get_info().await;
+        let told =
+            |error| unavailable(&format!("the stream {} does not answer", self.name), &error);
+        match info.map_err(told) {
+            Ok(info) if info.created.to_string() == self.created => Ok(info),
+            Ok(info) => Err(Error::Unavailable(format!(
+                "the stream {} was lost and made again ({}, not {}); {REBUILD}",
+                self.name, info.created, self.created
+            ))),
+            Err(error) if names_no_stream(&error) => Err(Error::Unavailable(deleted(&self.name))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What is said of a stream of logs that is not there.
+fn deleted(name: &str) -> String {
+    format!("the stream {name} was deleted; {REBUILD}")
+}
+
+/// What is said of an object store that is not there.
+pub(crate) fn values_deleted(bucket: &str) -> String {
+    format!(
+        "the object store {bucket} was deleted, with the values in it; restore its stream from a \
+         backup, or stop all servers and run `windlass rebuild --from postgres`, which makes an \
+         empty one and names the values that are lost"
+    )
+}
+
 /// Everything that was found or made.
 pub(crate) struct Layout {
     pub(crate) logs: Vec<LogStream>,
@@ -40,43 +80,36 @@ pub(crate) struct Layout {
     pub(crate) claims: Table,
     pub(crate) index: Table,
     pub(crate) objects: ObjectStore,
-    pub(crate) work: Config,
+    pub(crate) work: Table,
+    /// Told when the stream of a table seems to be gone.
+    pub(crate) missing: Arc<Notify>,
 }
 
-/// Finds or makes everything.
+/// Finds or makes everything. What the database knows of and is not there was deleted: streams of
+/// logs and objects are not made again, since runs would seem to have no records and values no
+/// bytes; claims and the index of values are made when they can be filled (`keeper.rs`).
 pub(crate) async fn open(
     js: &Context,
     names: &Names,
     settings: &Settings,
+    known: &[StoredMark],
 ) -> Result<Layout, OpenError> {
-    let table = |name: String, subject: String| Config {
-        name,
-        subjects: vec![subject],
-        max_messages_per_subject: 1,
-        ..plain(settings)
-    };
-    let bucket = |bucket: &str| {
-        let config = table(names::bucket_stream(bucket), names::bucket_key(bucket, ">"));
-        Config {
-            allow_rollup: true,
-            ..config
-        }
-    };
+    let missing = Arc::<Notify>::default();
+    let leases = bucket(settings, &names.lease_bucket());
+    let had_leases = config(js, &leases.name).await?.is_some();
+    let leases = made(js, leases, &missing).await?;
+    if settings.rebuilding {
+        alone(names, &leases, had_leases).await?;
+    }
+    let is_known = |name: &str| known.iter().any(|it| it.stream == name);
     let (partitions, streams) = counts(js, names, settings).await?;
     let mut logs = Vec::new();
     for number in 0..streams {
         let name = names.log_stream(number);
-        let subjects = (0..partitions).filter(|it| it % streams == number);
-        let subjects = subjects.map(|it| names.logs_of(it)).collect();
-        let mut config = Config {
-            name: name.clone(),
-            subjects,
-            ..plain(settings)
-        };
-        let counts = [(PARTITIONS_KEY, partitions), (STREAMS_KEY, streams)];
-        for (key, count) in counts {
-            config.metadata.insert(key.into(), count.to_string());
+        if !settings.rebuilding && is_known(&name) && config(js, &name).await?.is_none() {
+            return Err(OpenError::refused(deleted(&name)));
         }
+        let config = log_config(names, settings, number, (partitions, streams));
         let created = ensure(js, config).await?;
         logs.push(LogStream {
             stream: stream(js, &name).await?,
@@ -84,21 +117,75 @@ pub(crate) async fn open(
             created,
         });
     }
-    let objects = objects(js, names, settings).await?;
+    let is_new = !(0..streams).any(|number| is_known(&names.log_stream(number)));
+    let objects = objects(js, names, settings, is_new || settings.rebuilding).await?;
+    let found = |config: Config| table(js, config, &missing);
+    let filled = |config: Config| async {
+        match is_new {
+            true => made(js, config, &missing).await,
+            false => found(config).await,
+        }
+    };
+    let inbox = plain_table(settings, names.inbox_stream(), names.inbox_all());
+    let inbox = Config {
+        allow_message_ttl: true,
+        ..inbox
+    };
+    // In memory: it is gone after a restart of the server, and made again.
+    let work = plain_table(settings, names.work_stream(), names.work_all());
+    let work = Config {
+        storage: StorageType::Memory,
+        max_bytes: WORK_BYTES,
+        allow_message_ttl: true,
+        ..work
+    };
     Ok(Layout {
         logs,
         partitions,
-        inbox: made(js, table(names.inbox_stream(), names.inbox_all())).await?,
-        leases: made(js, bucket(&names.lease_bucket())).await?,
-        claims: made(js, bucket(&names.claim_bucket())).await?,
-        index: made(js, bucket(&names.index_bucket())).await?,
+        inbox: made(js, inbox, &missing).await?,
+        leases,
+        claims: filled(bucket(settings, &names.claim_bucket())).await?,
+        index: filled(bucket(settings, &names.index_bucket())).await?,
         objects,
-        work: Config {
-            storage: StorageType::Memory,
-            max_bytes: WORK_BYTES,
-            ..table(names.work_stream(), names.work_all())
-        },
+        work: made(js, work, &missing).await?,
+        missing,
     })
+}
+
+fn log_config(
+    names: &Names,
+    settings: &Settings,
+    number: u32,
+    (partitions, streams): (u32, u32),
+) -> Config {
+    let subjects = (0..partitions).filter(|it| it % streams == number);
+    let mut config = Config {
+        name: names.log_stream(number),
+        subjects: subjects.map(|it| names.logs_of(it)).collect(),
+        ..plain(settings)
+    };
+    let counts = [(PARTITIONS_KEY, partitions), (STREAMS_KEY, streams)];
+    for (key, count) in counts {
+        config.metadata.insert(key.into(), count.to_string());
+    }
+    config
+}
+
+fn plain_table(settings: &Settings, name: String, subject: String) -> Config {
+    Config {
+        name,
+        subjects: vec![subject],
+        max_messages_per_subject: 1,
+        ..plain(settings)
+    }
+}
+
+fn bucket(settings: &Settings, bucket: &str) -> Config {
+    let (name, keys) = (names::bucket_stream(bucket), names::bucket_key(bucket, ">"));
+    Config {
+        allow_rollup: true,
+        ..plain_table(settings, name, keys)
+    }
 }
 
 /// What all streams have in common. New messages are refused at a limit: old ones are never
@@ -114,25 +201,29 @@ fn plain(settings: &Settings) -> Config {
     }
 }
 
-/// How many partitions and streams there are, or are to be.
+/// How many partitions and streams there are, or are to be. Any of the streams says it: some may
+/// be lost.
 async fn counts(js: &Context, names: &Names, settings: &Settings) -> Result<(u32, u32), OpenError> {
-    let name = names.log_stream(0);
-    let Some(found) = config(js, &name).await? else {
-        return Ok((settings.partitions, settings.stream_count()));
-    };
-    let number = |key: &str| {
-        let text = found.metadata.get(key).and_then(|it| it.parse().ok());
-        text.ok_or_else(|| {
-            OpenError::refused(format!(
-                "the stream {name} is of another program; name another prefix with nats_prefix"
-            ))
-        })
-    };
-    Ok((number(PARTITIONS_KEY)?, number(STREAMS_KEY)?))
+    for stream in 0..MOST_STREAMS {
+        let name = names.log_stream(stream);
+        let Some(found) = config(js, &name).await? else {
+            continue;
+        };
+        let number = |key: &str| {
+            let text = found.metadata.get(key).and_then(|it| it.parse().ok());
+            text.ok_or_else(|| {
+                OpenError::refused(format!(
+                    "the stream {name} is of another program; name another prefix with nats_prefix"
+                ))
+            })
+        };
+        return Ok((number(PARTITIONS_KEY)?, number(STREAMS_KEY)?));
+    }
+    Ok((settings.partitions, settings.stream_count()))
 }
 
 /// A stream's configuration, if it exists.
-async fn config(js: &Context, name: &str) -> Result<Option<Config>, OpenError> {
+pub(crate) async fn config(js: &Context, name: &str) -> Result<Option<Config>, OpenError> {
     use async_nats::jetstream::context::GetStreamErrorKind as Kind;
     match js.get_stream(name).await {
         Ok(stream) => Ok(Some(stream.cached_info().config.clone())),
@@ -145,6 +236,9 @@ async fn config(js: &Context, name: &str) -> Result<Option<Config>, OpenError> {
             Kind::JetStream(told) => Err(OpenError::refused(format!(
                 "JetStream refuses to show the stream {name}: {told}"
             ))),
+            _ if is_off(js) => Err(OpenError::refused(
+                "JetStream is off on the nats-server; add `jetstream {}` to its configuration",
+            )),
             _ => Err(OpenError::away(format!(
                 "JetStream does not answer ({error}); check that it is on and that the account \
                  may use it"
@@ -153,8 +247,15 @@ async fn config(js: &Context, name: &str) -> Result<Option<Config>, OpenError> {
     }
 }
 
+/// Whether the only server there is says that it has no JetStream. Another server of a cluster may
+/// have it.
+fn is_off(js: &Context) -> bool {
+    let server = js.client().server_info();
+    !server.jetstream && server.cluster.is_none()
+}
+
 /// Makes a stream, or checks and changes the one that is there; gives when it was made.
-async fn ensure(js: &Context, wanted: Config) -> Result<String, OpenError> {
+pub(crate) async fn ensure(js: &Context, wanted: Config) -> Result<String, OpenError> {
     let name = wanted.name.clone();
     let refused = |error: &dyn std::fmt::Display| {
         OpenError::refused(format!(
@@ -164,9 +265,12 @@ async fn ensure(js: &Context, wanted: Config) -> Result<String, OpenError> {
     };
     if let Some(found) = config(js, &name).await? {
         check(&found, &wanted)?;
-        if found.num_replicas != wanted.num_replicas {
+        if found.num_replicas != wanted.num_replicas
+            || (wanted.allow_message_ttl && !found.allow_message_ttl)
+        {
             let changed = Config {
                 num_replicas: wanted.num_replicas,
+                allow_message_ttl: found.allow_message_ttl || wanted.allow_message_ttl,
                 ..found
             };
             js.update_stream(&changed)
@@ -205,6 +309,9 @@ fn check(found: &Config, wanted: &Config) -> Result<(), OpenError> {
         || found.max_messages_per_subject.max(0) != wanted.max_messages_per_subject.max(0)
         || found.storage != wanted.storage
         || found.discard != wanted.discard
+        || found.retention != wanted.retention
+        // The server would drop old messages.
+        || found.max_age != wanted.max_age
     {
         return Err(OpenError::refused(format!(
             "the stream {name} was changed by another program: its subjects, limits or storage \
@@ -219,42 +326,107 @@ async fn stream(js: &Context, name: &str) -> Result<Stream<()>, OpenError> {
     found.map_err(|error| OpenError::away(format!("the stream {name}: {error}")))
 }
 
-async fn made(js: &Context, config: Config) -> Result<Table, OpenError> {
-    let name = config.name.clone();
-    ensure(js, config).await?;
-    Ok(Table {
-        js: js.clone(),
-        stream: stream(js, &name).await?,
-        name,
-    })
+async fn made(js: &Context, config: Config, missing: &Arc<Notify>) -> Result<Table, OpenError> {
+    ensure(js, config.clone()).await?;
+    table(js, config, missing).await
 }
 
-/// The work queue is in memory, so it is gone after a restart of the server: it is made whenever
-/// it is missing.
-pub(crate) async fn work_table(js: &Context, config: &Config) -> Result<Table, OpenError> {
-    made(js, config.clone()).await
+/// A table whose stream may not be there.
+async fn table(js: &Context, config: Config, missing: &Arc<Notify>) -> Result<Table, OpenError> {
+    Ok(Table {
+        js: js.clone(),
+        stream: stream(js, &config.name).await?,
+        name: config.name.clone(),
+        config,
+        missing: Arc::clone(missing),
+    })
 }
 
 async fn objects(
     js: &Context,
     names: &Names,
     settings: &Settings,
+    may_make: bool,
 ) -> Result<ObjectStore, OpenError> {
     let bucket = names.blob_bucket();
+    let there = config(js, &names::object_stream(&bucket)).await?.is_some();
+    if !there && !may_make {
+        return Err(OpenError::refused(values_deleted(&bucket)));
+    }
     let config = object_store::Config {
         bucket: bucket.clone(),
         num_replicas: settings.replicas,
         ..object_store::Config::default()
     };
-    if let Err(error) = js.create_object_store(config).await {
-        let found = js.get_object_store(&bucket).await;
-        let refused = |_| {
-            OpenError::refused(format!(
-                "JetStream refuses the object store {bucket}: {error}"
-            ))
-        };
-        return found.map_err(refused);
-    }
+    let made = match there {
+        true => Ok(()),
+        false => js.create_object_store(config).await.map(|_| ()),
+    };
     let found = js.get_object_store(&bucket).await;
-    found.map_err(|error| OpenError::away(format!("the object store {bucket}: {error}")))
+    found.map_err(|error| match made {
+        Ok(()) => OpenError::away(format!("the object store {bucket}: {error}")),
+        Err(refused) => OpenError::refused(format!(
+            "JetStream refuses the object store {bucket}: {refused}"
+        )),
+    })
+}
+
+/// How the stream of a table stands that is filled before it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filling {
+    Missing,
+    /// It takes rows only from those who fill it.
+    UnderWay,
+    Done,
+}
+
+/// A stream that is filled listens elsewhere and stores what it hears under the subjects of the
+/// table, so no process takes it for the whole before it is.
+fn filling_config(names: &Names, table: &Table) -> Config {
+    let own = &table.config.subjects[0];
+    let elsewhere = names.filling(own);
+    Config {
+        subjects: vec![elsewhere.clone()],
+        subject_transform: Some(SubjectTransform {
+            source: elsewhere,
+            destination: own.clone(),
+        }),
+        ..table.config.clone()
+    }
+}
+
+/// How a table's stream stands.
+pub(crate) async fn filling(table: &Table) -> Result<Filling, OpenError> {
+    Ok(match config(&table.js, &table.name).await? {
+        None => Filling::Missing,
+        Some(found) if found.subject_transform.is_some() => Filling::UnderWay,
+        Some(_) => Filling::Done,
+    })
+}
+
+/// Makes the stream of a table so that it can be filled; another process may have made it.
+pub(crate) async fn begin_filling(names: &Names, table: &Table) -> Result<(), OpenError> {
+    let wanted = filling_config(names, table);
+    let made = table.js.create_stream(wanted).await;
+    match filling(table).await? {
+        Filling::Missing => Err(OpenError::away(format!(
+            "the stream {} cannot be made again: {}",
+            table.name,
+            made.err().map_or_else(String::new, |it| it.to_string())
+        ))),
+        Filling::UnderWay | Filling::Done => Ok(()),
+    }
+}
+
+/// Lets the stream of a table be used.
+pub(crate) async fn end_filling(table: &Table) -> Result<(), OpenError> {
+    let changed = table.js.update_stream(&table.config).await;
+    match filling(table).await? {
+        Filling::Done => Ok(()),
+        Filling::Missing | Filling::UnderWay => Err(OpenError::away(format!(
+            "the stream {} cannot be used yet: {}",
+            table.name,
+            changed.err().map_or_else(String::new, |it| it.to_string())
+        ))),
+    }
 }

@@ -73,6 +73,28 @@ impl LeaseState {
         session.is_some_and(|session| !session.expired)
     }
 
+    /// The same, if it has not expired by now as far as a process has observed.
+    pub(crate) fn is_live_by(&self, observed: &Observations, id: SessionId, now: u64) -> bool {
+        let session = self.sessions.get(&id.0);
+        session.is_some_and(|it| !it.expired && observed.left(id.0, it, now) > 0)
+    }
+
+    /// Whether any session is live.
+    pub(crate) fn has_live(&self) -> bool {
+        self.sessions.values().any(|session| !session.expired)
+    }
+
+    /// The names of processes whose sessions began, or were renewed, after an earlier look.
+    pub(crate) fn renewed_since(&self, before: &Self) -> Vec<String> {
+        let live = self.sessions.iter().filter(|(_, session)| !session.expired);
+        let renewed = live.filter(|(id, session)| {
+            let known = before.sessions.get(id);
+            known.is_none_or(|known| known.beat != session.beat)
+        });
+        let names = renewed.map(|(_, session)| session.process.name.to_string());
+        names.collect()
+    }
+
     /// A new session; `wall_ms` makes its id differ from those of a document that was lost.
     pub(crate) fn join(
         &mut self,

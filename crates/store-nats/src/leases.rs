@@ -3,8 +3,8 @@
 //! A process that takes partitions first brings the database to the ends of all streams as they
 //! are then, and only then says that it has them: it trusts rows from there on.
 
-use std::sync::{Arc, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
 use windlass_store::{
@@ -18,10 +18,13 @@ use crate::names::bucket_key;
 use crate::store::{Clock, Inner, NatsStore};
 
 /// The key of the document.
-const KEY: &str = "state";
+pub(crate) const KEY: &str = "state";
 
 /// How often a change is tried that others get ahead of.
 const MOST_TRIES: u32 = 50;
+
+/// How long what was seen of the leases counts where a lease only says who works.
+const MOMENT: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// The clock for people; a test's own where there is one.
@@ -62,6 +65,7 @@ impl Inner {
                 change(&mut state, observed, now)
             });
             if state == before {
+                self.keep_seen(state);
                 return Ok(answer);
             }
             let text = serde_json::to_vec(&state);
@@ -72,6 +76,7 @@ impl Inner {
             match put.await {
                 Ok(_) => {
                     self.observe(|observed| observed.look(&state, now));
+                    self.keep_seen(state);
                     return Ok(answer);
                 }
                 Err(PublishFault::Conflict) => {
@@ -87,7 +92,26 @@ impl Inner {
         ))
     }
 
-    /// Whether a session is live.
+    fn seen_leases(&self) -> MutexGuard<'_, Option<(Instant, LeaseState)>> {
+        let seen = self.seen_leases.lock();
+        seen.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep_seen(&self, state: LeaseState) {
+        *self.seen_leases() = Some((Instant::now(), state));
+    }
+
+    /// Whether a session was live a moment ago, and has not expired since. `false` says nothing.
+    pub(crate) fn is_surely_live(&self, session: SessionId) -> bool {
+        let seen = self.seen_leases();
+        let Some((at, state)) = &*seen else {
+            return false;
+        };
+        let now = self.clock.now_ms();
+        at.elapsed() < MOMENT && self.observe(|it| state.is_live_by(it, session, now))
+    }
+
+    /// The sessions and what they hold, as they are now.
     pub(crate) async fn live_sessions(&self) -> Result<LeaseState, Error> {
         self.lease_change(|state, _, _| state.clone()).await
     }

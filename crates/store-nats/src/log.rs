@@ -18,7 +18,7 @@ impl Log for NatsStore {
         let count = batch.len();
         let starts = batch.iter().any(|append| append.head == Head::NONE);
         let inner = std::sync::Arc::clone(&self.inner);
-        let task = self.spawn(async move {
+        let task = self.spawn_at_home(async move {
             let answers = append::append(std::sync::Arc::clone(&inner), batch).await;
             if starts {
                 inner.acknowledge().await;
@@ -34,12 +34,7 @@ impl Log for NatsStore {
             });
             each.collect()
         };
-        blockable(async move {
-            match task {
-                None => lost(),
-                Some(task) => task.await.unwrap_or_else(|_| lost()),
-            }
-        })
+        blockable(async move { task.await.unwrap_or_else(|_| lost()) })
     }
 
     fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>> {

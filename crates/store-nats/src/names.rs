@@ -26,6 +26,11 @@ impl Names {
         format!("{}_LOG_{number}", self.large)
     }
 
+    /// All logs.
+    pub(crate) fn logs(&self) -> String {
+        format!("{}.log.>", self.small)
+    }
+
     /// The logs of a partition.
     pub(crate) fn logs_of(&self, partition: u32) -> String {
         format!("{}.log.{partition}.*", self.small)
@@ -45,16 +50,6 @@ impl Names {
         format!("{}.inbox.>", self.small)
     }
 
-    /// What was offered to the runs of a partition.
-    pub(crate) fn inbox_of_partition(&self, partition: u32) -> String {
-        format!("{}.inbox.{partition}.>", self.small)
-    }
-
-    /// What was offered to a run, whatever its partition is.
-    pub(crate) fn inbox_of_run(&self, run: RunId) -> String {
-        format!("{}.inbox.*.{run}.*", self.small)
-    }
-
     /// An offer.
     pub(crate) fn inbox_item(&self, partition: u32, run: RunId, key: &str) -> String {
         format!("{}.inbox.{partition}.{run}.{}", self.small, hash(&[key]))
@@ -63,11 +58,6 @@ impl Names {
     /// The same, whatever the run's partition is.
     pub(crate) fn inbox_item_anywhere(&self, run: RunId, key: &str) -> String {
         format!("{}.inbox.*.{run}.{}", self.small, hash(&[key]))
-    }
-
-    /// The run that an offer's subject names.
-    pub(crate) fn run_of_inbox(&self, subject: &str) -> Option<RunId> {
-        subject.split('.').rev().nth(1)?.parse().ok()
     }
 
     pub(crate) fn work_stream(&self) -> String {
@@ -112,10 +102,35 @@ impl Names {
         format!("{}_BLOBS", self.large)
     }
 
+    /// The name of a stream: `LOG_0`, or `KV_LEASES` with the prefix inside.
+    pub(crate) fn full(&self, name: &str) -> String {
+        for kind in ["KV_", "OBJ_"] {
+            if let Some(bucket) = name.strip_prefix(kind) {
+                return format!("{kind}{}_{bucket}", self.large);
+            }
+        }
+        format!("{}_{name}", self.large)
+    }
+
+    /// Where what goes to a subject is sent while its stream is filled.
+    pub(crate) fn filling(&self, subject: &str) -> String {
+        format!("{}.fill.{subject}", self.small)
+    }
+
     /// Which object holds a value.
     pub(crate) fn index_bucket(&self) -> String {
         format!("{}_BLOB_INDEX", self.large)
     }
+}
+
+/// The stream of an object store.
+pub(crate) fn object_stream(bucket: &str) -> String {
+    format!("OBJ_{bucket}")
+}
+
+/// The subjects of what is noted of the objects of a store.
+pub(crate) fn object_notes(bucket: &str) -> String {
+    format!("$O.{bucket}.M.>")
 }
 
 /// The stream of a bucket.
@@ -185,7 +200,6 @@ mod tests {
         assert_eq!(names.log(3, run), format!("wl.log.3.{run}"));
         assert_eq!(bucket_stream(&names.lease_bucket()), "KV_WL_LEASES");
         let item = names.inbox_item(2, run, "a key\nwith anything > *");
-        assert_eq!(names.run_of_inbox(&item), Some(run));
         assert!(!item.contains([' ', '\n', '*', '>']), "{item}");
     }
 

@@ -1,15 +1,19 @@
 //! Applies what was published to the database, in order: the same append again, fenced by the
 //! head that the database has. Applying twice is harmless, so the process that published does it
-//! at once, and any process does it again after a crash (`catch_up.rs`).
+//! soon, and any process does it again after a crash (`catch_up.rs`).
+//!
+//! Changes gather for a moment, because the records of a chain and of many runs share a statement
+//! and its sync; a caller that waits for rows ends the pause.
 //!
 //! A log that does not fit what the database has is quarantined, never merged.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use futures_util::future::try_join_all;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::{Millis, RunId};
 use windlass_store::{
     Append, AppendError, DeadLetter, DeadLetters as _, Error, Head, Log as _, Pending, Queries as _,
@@ -20,7 +24,10 @@ use crate::error::damaged;
 use crate::store::{Inner, closed};
 
 /// Changes that are applied together.
-const MOST_CHANGES: usize = 256;
+const MOST_CHANGES: usize = 1024;
+
+/// How long changes gather. Lists may lag so far behind the log; reads by id do not.
+const GATHER: Duration = Duration::from_millis(25);
 
 /// Changes that may wait for the database, in memory.
 const MOST_WAITING: u64 = 50_000;
@@ -30,6 +37,9 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// How often a change is tried that the database refuses while it takes others.
 const MOST_TRIES: u32 = 5;
+
+/// No run begins, ends and is forgotten in so short a time.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// How long a caller waits for rows to follow the log.
 const BARRIER: Duration = Duration::from_secs(10);
@@ -41,6 +51,8 @@ pub(crate) struct Change {
     /// The message's place in its stream.
     pub(crate) sequence: u64,
     pub(crate) kind: ChangeKind,
+    /// When this process published it; nothing if it was read from the stream.
+    pub(crate) published: Option<Instant>,
 }
 
 /// What is to be done.
@@ -70,7 +82,14 @@ impl Change {
             run,
             sequence,
             kind,
+            published: None,
         })
+    }
+
+    /// Whether the run may have been forgotten since the message was published. That takes another
+    /// process that acquires the run, executes it to its end and removes it.
+    fn may_be_forgotten(&self) -> bool {
+        self.published.is_none_or(|at| at.elapsed() > FRESH)
     }
 }
 
@@ -79,6 +98,8 @@ pub(crate) struct Projector {
     queue: mpsc::UnboundedSender<Change>,
     enqueued: AtomicU64,
     done: watch::Sender<u64>,
+    /// Rings when a caller waits for rows.
+    awaited: Arc<Notify>,
 }
 
 impl Projector {
@@ -88,6 +109,7 @@ impl Projector {
             queue,
             enqueued: AtomicU64::new(0),
             done: watch::Sender::new(0),
+            awaited: Arc::default(),
         };
         (projector, changes)
     }
@@ -113,6 +135,9 @@ pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver
         if changes.recv_many(&mut batch, MOST_CHANGES).await == 0 {
             return;
         }
+        let awaited = inner.upgrade().map(|it| Arc::clone(&it.projector.awaited));
+        let Some(awaited) = awaited else { return };
+        gather(&awaited, &mut changes, &mut batch).await;
         let mut tries = 0;
         loop {
             let Some(inner) = inner.upgrade() else { return };
@@ -135,6 +160,23 @@ pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver
             }
         }
         batch.clear();
+    }
+}
+
+/// Lets more changes come, unless there are enough or a caller waits for them.
+async fn gather(
+    awaited: &Notify,
+    changes: &mut mpsc::UnboundedReceiver<Change>,
+    batch: &mut Vec<Change>,
+) {
+    if batch.len() < MOST_CHANGES {
+        // A caller that began to wait while the last batch was applied has left its sign.
+        let _ = tokio::time::timeout(GATHER, awaited.notified()).await;
+    }
+    while batch.len() < MOST_CHANGES
+        && let Ok(change) = changes.try_recv()
+    {
+        batch.push(change);
     }
 }
 
@@ -169,6 +211,7 @@ impl Inner {
         if *done.borrow_and_update() >= target {
             return Ok(());
         }
+        self.projector.awaited.notify_one();
         let reached = done.wait_for(|done| *done >= target);
         match tokio::time::timeout(BARRIER, reached).await {
             Ok(Ok(_)) => Ok(()),
@@ -191,33 +234,21 @@ impl Inner {
         for change in changes {
             if let ChangeKind::Record(append, head, consumed) = &change.kind {
                 consuming.push(self.remove_consumed(change.run, consumed));
-                records.push((append, *head, change.sequence));
+                records.push((append, *head, change));
             }
         }
         // Before the database has the records, so that one that it has leaves no offer behind.
         try_join_all(consuming).await?;
-        let batch = records.iter().map(|it| (**it.0).clone()).collect();
-        let answers = self.postgres.append(batch).await;
+        let appends: Vec<(&Append, Head)> = records.iter().map(|it| (&**it.0, it.1)).collect();
+        let stored = self.follow(&appends).await?;
         let mut begun = Vec::new();
-        for ((append, head, sequence), answer) in records.into_iter().zip(answers) {
-            let fits = match answer {
-                Ok(_) => {
-                    if head.sequence == 1 {
-                        begun.push(self.remove_if_forgotten(append, sequence));
-                    }
-                    continue;
-                }
-                Err(error) => self.resolve(append, head, error).await,
-            };
-            match fits {
-                Ok(()) => {}
-                // A run that was forgotten meanwhile lacks everything, and is not damaged.
-                Err(Error::Damaged(_)) if self.is_forgotten(append.run).await? => {}
-                Err(error @ Error::Damaged(_)) => self.quarantine(append.run, &error).await?,
-                Err(error) if give_up && self.postgres_answers().await => {
-                    self.quarantine(append.run, &error).await?;
-                }
-                Err(error) => return Err(error),
+        for ((append, head, change), stored) in records.into_iter().zip(stored) {
+            if !stored {
+                self.apply_record(append, head, give_up).await?;
+            }
+            self.note_applied(change.run, head);
+            if head.sequence == 1 && change.may_be_forgotten() {
+                begun.push(self.remove_if_forgotten(append, change.sequence));
             }
         }
         try_join_all(begun).await?;
@@ -231,6 +262,60 @@ impl Inner {
             self.watermarks.note(stream, change.sequence);
         }
         Ok(())
+    }
+
+    /// Appends records in the database; whether each is stored there. Those at the beginning of a
+    /// run's may be stored already, by a reader or another process: the others follow them.
+    async fn follow(&self, records: &[(&Append, Head)]) -> Result<Vec<bool>, Error> {
+        let all = records.iter().map(|(append, _)| (*append).clone());
+        let mut stored = self.postgres.follow(all.collect()).await;
+        let open = |stored: &[bool]| -> Vec<usize> {
+            (0..records.len()).filter(|&at| !stored[at]).collect()
+        };
+        let failed = open(&stored);
+        if failed.is_empty() {
+            return Ok(stored);
+        }
+        let runs = failed.iter().map(|&at| records[at].0.run).collect();
+        let heads = self.postgres.heads(runs).await?;
+        let known: HashMap<RunId, u64> = failed
+            .iter()
+            .map(|&at| (records[at].0.run, records[at].1))
+            .filter(|(run, head)| heads.get(run) == Some(head))
+            .map(|(run, head)| (run, head.sequence))
+            .collect();
+        for at in failed {
+            let (append, head) = records[at];
+            let through = known.get(&append.run);
+            stored[at] = through.is_some_and(|through| head.sequence <= *through);
+        }
+        let rest = open(&stored);
+        let again = rest.iter().map(|&at| records[at].0.clone());
+        let again = self.postgres.follow(again.collect()).await;
+        for (at, is_stored) in rest.into_iter().zip(again) {
+            stored[at] = is_stored;
+        }
+        Ok(stored)
+    }
+
+    /// Applies a record that was not stored with the others of its batch.
+    async fn apply_record(&self, append: &Append, head: Head, give_up: bool) -> Result<(), Error> {
+        let answer = self.postgres.append(vec![append.clone()]).await.pop();
+        let fits = match answer {
+            Some(Ok(_)) => return Ok(()),
+            Some(Err(error)) => self.resolve(append, head, error).await,
+            None => Err(closed()),
+        };
+        match fits {
+            Ok(()) => Ok(()),
+            // A run that was forgotten meanwhile lacks everything, and is not damaged.
+            Err(Error::Damaged(_)) if self.is_forgotten(append.run).await? => Ok(()),
+            Err(error @ Error::Damaged(_)) => self.quarantine(append.run, &error).await,
+            Err(error) if give_up && self.postgres_answers().await => {
+                self.quarantine(append.run, &error).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Finds out what an append means that the database did not take.

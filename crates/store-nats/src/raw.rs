@@ -10,7 +10,8 @@ use futures_util::future::try_join_all;
 use windlass_core::{Millis, RunId};
 use windlass_store::{Error, Pending};
 
-use crate::error::PublishFault;
+use crate::catch_up::last_sequence;
+use crate::error::{PublishFault, unavailable};
 use crate::store::{Inner, NatsStore};
 use crate::table::publish_after;
 
@@ -26,7 +27,39 @@ pub struct RawPublishes {
     pub per_second: f64,
 }
 
+/// What was asked of JetStream so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests {
+    /// Requests of the account to JetStream's API.
+    pub requests: u64,
+    /// Messages in the bucket of leases, those that were replaced too.
+    pub leases: u64,
+    /// Records.
+    pub logs: u64,
+}
+
 impl NatsStore {
+    /// Counts what was asked of JetStream so far.
+    #[doc(hidden)]
+    pub fn measure_requests(&self) -> Pending<'_, Result<Requests, Error>> {
+        let inner = Arc::clone(&self.inner);
+        self.answer(async move {
+            let account = inner.js.query_account().await;
+            let account = account.map_err(|error| unavailable("JetStream", &error))?;
+            let leases = inner.leases.stream.get_info().await;
+            let leases = leases.map_err(|error| unavailable("the bucket of leases", &error))?;
+            let mut logs = 0;
+            for log in &inner.logs {
+                logs += last_sequence(log).await?;
+            }
+            Ok(Requests {
+                requests: account.requests.total,
+                leases: leases.state.last_sequence,
+                logs,
+            })
+        })
+    }
+
     /// Publishes plain messages on subjects of their own, fenced as appends are.
     #[doc(hidden)]
     pub fn measure_publishes(

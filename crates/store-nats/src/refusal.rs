@@ -22,7 +22,7 @@ use windlass_store::{Error, Head};
 use crate::codec::{Kind, LogMeta};
 use crate::error::PublishFault;
 use crate::head::End;
-use crate::inbox::{OfferMeta, OfferState};
+use crate::inbox_state::{OfferMeta, OfferState};
 use crate::store::Inner;
 
 /// How often a refusal is tried while the log goes on.
@@ -49,9 +49,7 @@ impl Inner {
                 number: meta.number_in(&row),
                 ..meta
             };
-            let put = self
-                .inbox
-                .put(row.subject.clone(), row.sequence, &refusing, row.payload);
+            let put = self.put_offer(row.subject.clone(), row.sequence, &refusing, row.payload);
             let sequence = match put.await {
                 Ok(sequence) => sequence,
                 Err(PublishFault::Conflict) => continue,
@@ -65,9 +63,7 @@ impl Inner {
                 state: OfferState::Refused,
                 ..refusing
             };
-            let put = self
-                .inbox
-                .put(row.subject, sequence, &refused, reason.clone());
+            let put = self.put_offer(row.subject, sequence, &refused, reason.clone());
             match put.await {
                 Ok(_) => return Ok(true),
                 Err(PublishFault::Conflict) => {}
@@ -88,7 +84,9 @@ impl Inner {
                 // No record follows.
                 End::Void | End::Forgotten(_) => return Ok(()),
             };
-            let meta = LogMeta::mark(Kind::Fence, &head);
+            let known = self.known_head(run).filter(|known| known.head == head);
+            let mut meta = LogMeta::mark(Kind::Fence, &head);
+            meta.row_at = known.map_or(0, |known| known.row_at);
             match self.publish_mark(run, sequence, &meta).await {
                 Ok(_) => return Ok(()),
                 Err(PublishFault::Conflict) => {}

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::RunId;
+use windlass_core::{Digest, RunId};
 use windlass_store::{DeadLetters as _, Error, Head, Log as _, Pending, Queries as _, Record};
 
+use crate::blob::IndexMeta;
 use crate::claim::ClaimMeta;
 use crate::codec::{LogMeta, StoredHead};
 use crate::error::{PublishFault, damaged};
 use crate::head::End;
 use crate::names::bucket_key;
-use crate::store::{Inner, NatsStore};
+use crate::store::{Inner, KnownHead, NatsStore};
 use crate::table::{message, publish_after};
 
 /// Runs that are read from the list together.
@@ -29,11 +30,13 @@ pub struct Restored {
     pub beyond: Vec<RunId>,
     /// Runs whose logs went on differently: no process acquires them.
     pub quarantined: Vec<RunId>,
+    /// Values that logs refer to and no object holds.
+    pub values: Vec<Digest>,
 }
 
 impl NatsStore {
-    /// Restores what the streams lost. No process may serve meanwhile; open the store with
-    /// [`crate::Settings::rebuilding`].
+    /// Restores what the streams lost. No process may serve meanwhile: the store is opened with
+    /// [`crate::Settings::rebuilding`], which is refused while one does.
     pub fn restore_streams(&self) -> Pending<'_, Result<Restored, Error>> {
         let inner = Arc::clone(&self.inner);
         self.answer(async move { inner.restore().await })
@@ -62,6 +65,7 @@ impl Inner {
         }
         restored.beyond = self.runs_without_a_log().await?;
         self.catch_up().await?;
+        restored.values = self.forget_lost_values().await?;
         self.keep_all_watermarks().await?;
         Ok(restored)
     }
@@ -97,7 +101,13 @@ impl Inner {
         let message = message(&meta, Bytes::from(last.bytes))?;
         match publish_after(&self.js, self.log_subject(run), after, message).await {
             Ok(sequence) => {
-                self.note_head(run, stored, sequence);
+                let known = KnownHead {
+                    head: stored,
+                    sequence,
+                    has_inbox: false,
+                    row_at: 0,
+                };
+                self.note_head(run, known);
                 Ok(true)
             }
             Err(PublishFault::Conflict) => Err(Error::Unavailable(format!(
@@ -118,6 +128,24 @@ impl Inner {
         let page = self.postgres.read(run, sequence, 1).await?;
         let first = page.into_iter().next();
         first.ok_or_else(|| Error::NotFound(format!("record {sequence} of run {run}")))
+    }
+
+    /// Removes the rows of values whose objects are gone, so that they can be stored again; gives
+    /// those that logs refer to.
+    async fn forget_lost_values(&self) -> Result<Vec<Digest>, Error> {
+        let objects = self.listed_objects().await?.into_iter();
+        let there = objects.filter(|it| !it.deleted).map(|it| it.name);
+        let there: BTreeSet<String> = there.collect();
+        let mut lost = Vec::new();
+        for (digest, row) in self.indexed().await? {
+            if !there.contains(&row.meta::<IndexMeta>()?.object) {
+                self.index.remove(row.sequence).await?;
+                lost.push(digest);
+            }
+        }
+        let used = self.postgres.used_values(lost.clone()).await?;
+        lost.retain(|digest| used.contains(digest));
+        Ok(lost)
     }
 
     /// Runs that hold a claim and have no log anywhere.

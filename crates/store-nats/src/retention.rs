@@ -64,6 +64,7 @@ impl Inner {
             run,
             sequence,
             kind: ChangeKind::Nothing,
+            published: None,
         });
         Ok(true)
     }
@@ -124,6 +125,8 @@ impl Inner {
     }
 
     async fn forget_some(&self, runs: &[RunId], keep: bool) -> Result<u64, Error> {
+        // Nothing that this process published comes to the database after the run is gone.
+        self.barrier().await?;
         let mut heads = HashMap::new();
         for run in runs {
             match self.settle(*run).await {
@@ -212,6 +215,7 @@ impl Retention for NatsStore {
             for some in rows.chunks(VALUES) {
                 inner.sweep(some.to_vec()).await?;
             }
+            inner.sweep_objects(std::time::Duration::ZERO).await?;
             inner.postgres.vacuum().await
         })
     }

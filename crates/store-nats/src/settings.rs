@@ -5,7 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use async_nats::ServerAddr;
+use percent_encoding::percent_decode_str;
+
 use crate::OpenError;
+
+/// The most streams of logs.
+pub(crate) const MOST_STREAMS: u32 = 16;
 
 /// How the program shows the server who it is.
 #[derive(Clone, Default)]
@@ -29,10 +35,45 @@ impl std::fmt::Debug for Login {
     }
 }
 
+/// Who a URL says the program is.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum UrlUser {
+    Password { user: String, password: String },
+    Token(String),
+}
+
+impl UrlUser {
+    /// What a server's URL says, if it names anyone.
+    fn of(server: &ServerAddr) -> Option<Self> {
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let user = decoded(server.username()?);
+        Some(match server.password().map(decoded) {
+            Some(password) => Self::Password { user, password },
+            None => Self::Token(user),
+        })
+    }
+
+    /// For messages; never a secret.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Password { user, .. } => format!("the user '{user}' and its password"),
+            Self::Token(_) => "the token".to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Debug for UrlUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
 /// The settings of a store.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub(crate) servers: Vec<async_nats::ServerAddr>,
+    /// Without users and passwords.
+    pub(crate) servers: Vec<ServerAddr>,
+    pub(crate) user: Option<UrlUser>,
     pub(crate) prefix: String,
     pub(crate) login: Login,
     pub(crate) root_certificates: Option<PathBuf>,
@@ -58,14 +99,23 @@ impl Settings {
         postgres: windlass_store_postgres::Settings,
     ) -> Result<Self, OpenError> {
         let mut servers = Vec::new();
+        let mut user = None;
         for url in urls.split(',').map(str::trim).filter(|it| !it.is_empty()) {
-            let server = url.parse().map_err(|error| {
+            let unreadable = |error: std::io::Error| {
                 OpenError::refused(format!(
                     "a NATS URL cannot be read ({error}); write nats://host:4222, or several \
                      separated by commas"
                 ))
-            })?;
-            servers.push(server);
+            };
+            let server: ServerAddr = url.parse().map_err(unreadable)?;
+            let named = UrlUser::of(&server);
+            if user.is_some() && named.is_some() && user != named {
+                return Err(OpenError::refused(
+                    "the NATS URLs name different users; the program logs in to all servers as one",
+                ));
+            }
+            user = user.or(named);
+            servers.push(without_user(&server).map_err(unreadable)?);
         }
         if servers.is_empty() {
             return Err(OpenError::refused(
@@ -74,6 +124,7 @@ impl Settings {
         }
         Ok(Self {
             servers,
+            user,
             prefix: "wl".into(),
             login: Login::InUrl,
             root_certificates: None,
@@ -210,9 +261,18 @@ impl Settings {
     /// With one replica the syncs of streams run side by side, so each partition has its own;
     /// with several, Raft groups writes, and few streams are faster.
     pub(crate) fn stream_count(&self) -> u32 {
-        let most = if self.replicas == 1 { 16 } else { 4 };
+        let most = if self.replicas == 1 { MOST_STREAMS } else { 4 };
         self.streams.unwrap_or(most).min(self.partitions)
     }
+}
+
+/// The same address without a user: the client does not log in by it, and errors show it.
+fn without_user(server: &ServerAddr) -> std::io::Result<ServerAddr> {
+    let host = match server.host() {
+        host if host.contains(':') => format!("[{host}]"),
+        host => host.to_owned(),
+    };
+    format!("{}://{host}:{}", server.scheme(), server.port()).parse()
 }
 
 #[cfg(test)]
@@ -230,6 +290,24 @@ mod tests {
         assert_eq!(settings.stream_count(), 16);
         assert_eq!(settings.replicas(3).stream_count(), 4);
         assert!(Settings::parse(" , ", database()).is_err());
+    }
+
+    #[test]
+    fn a_user_of_a_url_is_decoded_and_shown_without_its_password() {
+        let parsed = |urls: &str| Settings::parse(urls, database());
+        let settings = parsed("tls://a%40b:s%2Fcret@one:4222,nats://[::1]:5222").unwrap();
+        let expected = UrlUser::Password {
+            user: "a@b".into(),
+            password: "s/cret".into(),
+        };
+        assert_eq!(settings.user, Some(expected));
+        assert_eq!(settings.servers[0].scheme(), "tls");
+        assert_eq!(settings.address(), "one:4222,::1:5222");
+        let shown = format!("{settings:?}");
+        assert!(!shown.contains("cret"), "{shown}");
+        let token = parsed("nats://abc@one").unwrap().user;
+        assert_eq!(token, Some(UrlUser::Token("abc".into())));
+        assert!(parsed("nats://ann:x@one,nats://bob:x@two").is_err());
     }
 
     #[test]

@@ -10,22 +10,26 @@ use std::time::{Duration, Instant};
 use async_nats::Client;
 use async_nats::jetstream::context::{Context, ContextBuilder};
 use async_nats::jetstream::object_store::ObjectStore;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::JoinHandle;
 use windlass_core::RunId;
-use windlass_store::{Error, Head, Pending};
+use windlass_store::{Error, Head, Pending, Slot};
 use windlass_store_postgres::PostgresStore;
 
 use crate::OpenError;
 use crate::blob::Touched;
-use crate::catch_up::Watermarks;
+use crate::catch_up::{self, Watermarks};
+use crate::inbox_state::InboxState;
+use crate::keeper;
 use crate::layout::{self, Layout, LogStream};
-use crate::lease_state::Observations;
+use crate::lease_state::{LeaseState, Observations};
+use crate::mirror::{self, Mirror};
 use crate::names::Names;
 use crate::projector::{self, Projector};
 use crate::settings::Settings;
 use crate::table::Table;
-use crate::work::Queue;
+use crate::wakes::Bells;
+use crate::work_state::WorkState;
 
 /// How long a caller waits for an answer, whatever the servers do.
 pub(crate) const ANSWER: Duration = Duration::from_secs(20);
@@ -52,27 +56,69 @@ pub(crate) struct Inner {
     pub(crate) names: Names,
     pub(crate) client: Client,
     pub(crate) js: Context,
+    /// The connection that records are published on, and the runtime that serves it.
+    pub(crate) log: Context,
+    home: Handle,
     pub(crate) partitions: u32,
     pub(crate) logs: Vec<LogStream>,
     pub(crate) inbox: Table,
+    /// What the inbox has.
+    pub(crate) offers: Arc<Mirror<InboxState>>,
+    /// The last row that this process wrote there.
+    pub(crate) last_offer: AtomicU64,
     pub(crate) leases: Table,
     pub(crate) claims: Table,
     pub(crate) index: Table,
     pub(crate) objects: ObjectStore,
-    pub(crate) work: Queue,
+    pub(crate) work: Table,
+    /// What the work queue has.
+    pub(crate) items: Arc<Mirror<WorkState>>,
+    pub(crate) bells: Arc<Bells>,
     pub(crate) postgres: PostgresStore,
     pub(crate) projector: Projector,
     pub(crate) watermarks: Watermarks,
     pub(crate) observed: Mutex<Observations>,
+    pub(crate) seen_leases: Mutex<Option<(Instant, LeaseState)>>,
     pub(crate) touched: Touched,
     pub(crate) clock: Clock,
-    heads: Mutex<HashMap<RunId, (Head, u64)>>,
+    heads: Mutex<HashMap<RunId, KnownHead>>,
+    applied: Mutex<HashMap<RunId, Head>>,
+}
+
+/// Where a run's log ends, as this process knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownHead {
+    pub(crate) head: Head,
+    /// The last message's place in the stream.
+    pub(crate) sequence: u64,
+    /// Whether the copy of the inbox is at least as new as that place. It is where this process
+    /// published all that came since it was (`refusal.rs`).
+    pub(crate) has_inbox: bool,
+    /// The last record that changed the run's row; 0 if that is not known.
+    pub(crate) row_at: u64,
+}
+
+impl KnownHead {
+    /// Of a run that has no log.
+    pub(crate) const NOTHING: Self = Self {
+        head: Head::NONE,
+        sequence: 0,
+        has_inbox: true,
+        row_at: 0,
+    };
 }
 
 /// The clock by which this process observes leases. It is compared with nothing but itself.
+#[derive(Clone, Debug)]
 pub(crate) enum Clock {
     Real(Instant),
     Test(Arc<AtomicU64>),
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::Real(Instant::now())
+    }
 }
 
 impl Clock {
@@ -85,7 +131,7 @@ impl Clock {
 }
 
 /// The threads that serve the connection. They are the store's own, so that a caller may block on
-/// an answer wherever it runs.
+/// an answer wherever it runs. Records have a connection elsewhere if they can ([`home`]).
 struct Threads(Option<Runtime>);
 
 impl Threads {
@@ -137,7 +183,7 @@ impl NatsStore {
         let threads = Threads::start()?;
         let broken =
             |error: &dyn std::fmt::Display| OpenError::refused(format!("opening broke: {error}"));
-        let opening = threads.spawn(open(settings.clone()));
+        let opening = threads.spawn(open(settings.clone(), home()));
         let opening = opening.ok_or_else(|| broken(&"no thread"))?;
         let inner = tokio::task::unconstrained(opening)
             .await
@@ -158,6 +204,16 @@ impl NatsStore {
         self.inner.projector.lag()
     }
 
+    /// How far the clock of the NATS server is ahead of this machine's, in milliseconds.
+    pub fn clock_ahead_ms(&self) -> Pending<'_, Result<i64, Error>> {
+        self.task(move |inner| async move {
+            let before = inner.wall_ms();
+            let server = inner.server_now().await?;
+            let between = before + (inner.wall_ms() - before) / 2;
+            Ok(server.saturating_sub(between))
+        })
+    }
+
     /// Lets a task of the store's threads answer.
     pub(crate) fn task<'a, T: Send + 'static, F>(
         &self,
@@ -166,18 +222,24 @@ impl NatsStore {
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let work = work(Arc::clone(&self.inner));
-        self.answer(async move {
-            let late = |_| {
-                Err(Error::Unavailable(format!(
-                    "NATS or the database has not answered within {} s",
-                    ANSWER.as_secs()
-                )))
-            };
-            tokio::time::timeout(ANSWER, work)
-                .await
-                .unwrap_or_else(late)
-        })
+        let slot = Slot::default();
+        let filled = slot.fill(work(Arc::clone(&self.inner)));
+        let task = self.threads.spawn(in_time(filled));
+        slot.after(done(task))
+    }
+
+    /// The same where records are published, for calls that a node waits for.
+    pub(crate) fn task_at_home<'a, T: Send + 'static, F>(
+        &self,
+        work: impl FnOnce(Arc<Inner>) -> F,
+    ) -> Pending<'a, Result<T, Error>>
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let slot = Slot::default();
+        let filled = slot.fill(work(Arc::clone(&self.inner)));
+        let task = self.spawn_at_home(in_time(filled));
+        slot.after(done(Some(task)))
     }
 
     /// The same for work that takes as long as it takes.
@@ -185,21 +247,50 @@ impl NatsStore {
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Pending<'a, Result<T, Error>> {
-        let task = self.threads.spawn(work);
-        blockable(async move {
-            match task {
-                None => Err(closed()),
-                Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
-            }
-        })
+        let slot = Slot::default();
+        let task = self.threads.spawn(slot.fill(work));
+        slot.after(done(task))
     }
 
-    pub(crate) fn spawn<T: Send + 'static>(
+    /// Lets a task answer where records are published.
+    pub(crate) fn spawn_at_home<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Option<JoinHandle<T>> {
-        self.threads.spawn(work)
+    ) -> JoinHandle<T> {
+        self.inner.home.spawn(work)
     }
+}
+
+/// What a task of the store's threads answered.
+fn done<'a>(task: Option<JoinHandle<Result<(), Error>>>) -> Pending<'a, Result<(), Error>> {
+    blockable(async move {
+        match task {
+            None => Err(closed()),
+            Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
+        }
+    })
+}
+
+/// The end of some work, or that it did not end in time.
+async fn in_time(work: Pending<'static, Result<(), Error>>) -> Result<(), Error> {
+    let late = |_| {
+        Err(Error::Unavailable(format!(
+            "NATS or the database has not answered within {} s",
+            ANSWER.as_secs()
+        )))
+    };
+    let answer = tokio::time::timeout(ANSWER, work).await;
+    answer.unwrap_or_else(late)
+}
+
+/// The runtime of the caller that opens the store, if its tasks never all wait for one thread.
+/// Records are published there, so that an append takes no thread of its own to the connection and
+/// back: callers await appends and never block on them.
+fn home() -> Option<Handle> {
+    let home = Handle::try_current().ok()?;
+    let is_wide =
+        home.runtime_flavor() == RuntimeFlavor::MultiThread && home.metrics().num_workers() > 1;
+    is_wide.then_some(home)
 }
 
 impl Inner {
@@ -223,42 +314,78 @@ impl Inner {
         self.names.log(self.log_partition(run), run)
     }
 
-    fn heads(&self) -> MutexGuard<'_, HashMap<RunId, (Head, u64)>> {
+    fn heads(&self) -> MutexGuard<'_, HashMap<RunId, KnownHead>> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The head that this process saw last, and its place in the stream.
-    pub(crate) fn known_head(&self, run: RunId) -> Option<(Head, u64)> {
+    pub(crate) fn known_head(&self, run: RunId) -> Option<KnownHead> {
         self.heads().get(&run).copied()
     }
 
-    pub(crate) fn note_head(&self, run: RunId, head: Head, sequence: u64) {
+    pub(crate) fn note_head(&self, run: RunId, new: KnownHead) {
         let mut heads = self.heads();
         if heads.len() >= MOST_HEADS {
             heads.clear();
         }
-        let known = heads.entry(run).or_insert((head, sequence));
-        if known.1 <= sequence {
-            *known = (head, sequence);
+        let known = heads.entry(run).or_insert(new);
+        if known.sequence < new.sequence {
+            *known = new;
+        } else if known.sequence == new.sequence {
+            known.has_inbox |= new.has_inbox;
         }
     }
 
     pub(crate) fn forget_head(&self, run: RunId) {
         self.heads().remove(&run);
+        self.applied().remove(&run);
+    }
+
+    fn applied(&self) -> MutexGuard<'_, HashMap<RunId, Head>> {
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database has a run's log up to this head, by this process.
+    pub(crate) fn note_applied(&self, run: RunId, head: Head) {
+        let mut applied = self.applied();
+        if applied.len() >= MOST_HEADS {
+            applied.clear();
+        }
+        let known = applied.entry(run).or_insert(head);
+        if known.sequence < head.sequence {
+            *known = head;
+        }
+    }
+
+    /// Whether this process brought the database to this head.
+    pub(crate) fn has_applied(&self, run: RunId, head: Head) -> bool {
+        self.applied().get(&run) == Some(&head)
     }
 }
 
-async fn open(settings: Settings) -> Result<Arc<Inner>, OpenError> {
-    let client = crate::connect::connect(&settings).await?;
-    let js = ContextBuilder::new()
+fn jetstream(settings: &Settings, client: Client) -> Context {
+    ContextBuilder::new()
         .timeout(settings.answer_time)
         .ack_timeout(settings.answer_time)
         .max_ack_inflight(20_000)
         .backpressure_on_inflight(true)
-        .build(client.clone());
+        .build(client)
+}
+
+async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, OpenError> {
+    let client = crate::connect::connect(&settings).await?;
+    let js = jetstream(&settings, client.clone());
+    let home = home.unwrap_or_else(Handle::current);
+    let connecting = home.spawn({
+        let settings = settings.clone();
+        async move { crate::connect::connect(&settings).await }
+    });
+    let broken = |error| OpenError::refused(format!("opening broke: {error}"));
+    let log = jetstream(&settings, connecting.await.map_err(broken)??);
     let names = Names::new(&settings.prefix);
     let postgres = PostgresStore::connect(&settings.postgres).await?;
-    let layout = layout::open(&js, &names, &settings).await?;
+    let known = catch_up::stored(&postgres).await.map_err(OpenError::Away)?;
+    let layout = layout::open(&js, &names, &settings, &known).await?;
     let Layout {
         logs,
         partitions,
@@ -268,19 +395,35 @@ async fn open(settings: Settings) -> Result<Arc<Inner>, OpenError> {
         index,
         objects,
         work,
+        missing,
     } = layout;
-    let watermarks = Watermarks::read(&postgres, &logs, settings.rebuilding).await?;
+    let watermarks = Watermarks::read(&known, &logs, settings.rebuilding).await?;
     let (projector, queue) = Projector::new();
     let clock = match &settings.clock {
         Some(clock) => Clock::Test(Arc::clone(clock)),
         None => Clock::Real(Instant::now()),
     };
+    let bells = Arc::<Bells>::default();
+    let offers = Mirror::new(log.client(), InboxState::default());
+    let items = Mirror::new(log.client(), WorkState::new(clock.clone()));
+    let [inbox, work] = [inbox, work].map(|table| Table {
+        js: log.clone(),
+        ..table
+    });
+    let following = (inbox.clone(), work.clone());
     let inner = Arc::new(Inner {
         names,
-        work: Queue::new(work),
+        work,
+        items,
+        offers,
+        bells,
+        last_offer: AtomicU64::new(0),
+        seen_leases: Mutex::default(),
         settings,
         client,
         js,
+        log,
+        home,
         partitions,
         logs,
         inbox,
@@ -295,10 +438,28 @@ async fn open(settings: Settings) -> Result<Arc<Inner>, OpenError> {
         touched: Touched::default(),
         clock,
         heads: Mutex::default(),
+        applied: Mutex::default(),
     });
+    let (offers, items) = (&inner.offers, &inner.items);
+    let bells = || Arc::clone(&inner.bells);
+    let follow_offers = mirror::follow(Arc::downgrade(offers), following.0, bells());
+    inner.home.spawn(follow_offers);
+    let follow_items = mirror::follow(Arc::downgrade(items), following.1, bells());
+    inner.home.spawn(follow_items);
     tokio::spawn(projector::run(Arc::downgrade(&inner), queue));
     // What other processes published and did not project before they ended.
     inner.catch_up().await.map_err(OpenError::Away)?;
+    inner.mend().await?;
+    if !inner
+        .logs
+        .iter()
+        .all(|log| known.iter().any(|it| it.stream == log.name))
+    {
+        // From now on a stream that is not there was deleted.
+        let kept = inner.keep_all_watermarks().await;
+        kept.map_err(OpenError::Away)?;
+    }
+    tokio::spawn(keeper::run(Arc::downgrade(&inner), missing));
     Ok(inner)
 }
 
@@ -328,13 +489,12 @@ impl Inner {
         ];
         let (mut messages, mut bytes, mut published) = (0, 0, 0);
         for log in &self.logs {
-            let info = log.stream.get_info().await.map_err(|error| {
-                crate::error::unavailable(&format!("the stream {}", log.name), &error)
-            })?;
+            let info = log.info().await?;
             messages += info.state.messages;
             bytes += info.state.bytes;
             published += info.state.last_sequence;
         }
+        self.has_objects().await?;
         facts.push(("log_messages".into(), messages.to_string()));
         facts.push(("log_published".into(), published.to_string()));
         facts.push(("log_bytes".into(), bytes.to_string()));

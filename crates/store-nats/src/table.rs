@@ -3,30 +3,48 @@
 //! that lost a race changes nothing. Reads ask the stream's leader: a direct get may be answered
 //! by a replica that is behind.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::datetime::DateTime;
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
-use async_nats::jetstream::context::Context;
+use async_nats::jetstream::context::{Context, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 use windlass_store::Error;
 
-use crate::error::{PublishFault, publish_fault, unavailable, unreadable};
+use crate::error::{PublishFault, names_no_stream, publish_fault, unavailable, unreadable};
 
 /// The header with what the program knows of a message; the payload is the caller's.
 const META: &str = "Wl-Meta";
+
+/// The header that says how many bytes at the beginning of the payload are what the program knows,
+/// if that is too long for a header.
+const META_BYTES: &str = "Wl-Meta-Bytes";
+
+/// The most that stands in a header: nats-server refuses headers of more than 64 KiB.
+const MOST_HEADER: usize = 32 * 1024;
+
+/// How long the server may be silent while it delivers. The client's stream does not end if the
+/// connection was lost in between.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// How often a scan asks again for what the server has not delivered.
 const MOST_TRIES: u32 = 5;
 
 /// How many messages a scan asks for at once.
 const SCAN_BATCH: usize = 500;
+
+/// How long the row stays that says that there is none.
+const GONE: Duration = Duration::from_secs(120);
 
 /// A message as it is stored.
 #[derive(Clone, Debug)]
@@ -45,13 +63,31 @@ impl Row {
         serde_json::from_str(&self.meta).map_err(|error| unreadable(&self.subject, &error))
     }
 
-    pub(crate) fn from_stored(message: StreamMessage) -> Self {
+    /// A row that this process has written.
+    pub(crate) fn written<T: Serialize>(
+        subject: String,
+        sequence: u64,
+        meta: &T,
+        payload: Bytes,
+    ) -> Self {
         Self {
-            meta: meta_text(Some(&message.headers)),
+            subject,
+            sequence,
+            // It was written by the same means before.
+            meta: serde_json::to_string(meta).unwrap_or_default(),
+            payload,
+            stored_ms: 0,
+        }
+    }
+
+    pub(crate) fn from_stored(message: StreamMessage) -> Self {
+        let (meta, payload) = split(Some(&message.headers), message.payload);
+        Self {
+            meta,
             subject: message.subject.to_string(),
             sequence: message.sequence,
             stored_ms: millis(message.time),
-            payload: message.payload,
+            payload,
         }
     }
 
@@ -59,12 +95,13 @@ impl Row {
         let info = message.info().ok()?;
         let (sequence, stored_ms) = (info.stream_sequence, millis(info.published));
         let (message, _) = message.split();
+        let (meta, payload) = split(message.headers.as_ref(), message.payload);
         Some(Self {
-            meta: meta_text(message.headers.as_ref()),
+            meta,
             subject: message.subject.to_string(),
             sequence,
             stored_ms,
-            payload: message.payload,
+            payload,
         })
     }
 }
@@ -74,16 +111,40 @@ fn millis(moment: DateTime) -> i64 {
     i64::try_from(moment.unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
-fn meta_text(headers: Option<&HeaderMap>) -> String {
-    let found = headers.and_then(|headers| headers.get(META));
-    found.map_or_else(String::new, |value| value.as_str().to_owned())
+/// What the program noted of a message, and the caller's payload.
+fn split(headers: Option<&HeaderMap>, mut payload: Bytes) -> (String, Bytes) {
+    let header = |name: &str| headers.and_then(|headers| headers.get(name));
+    let Some(length) = header(META_BYTES) else {
+        let meta = header(META).map_or_else(String::new, |value| value.as_str().to_owned());
+        return (meta, payload);
+    };
+    let length = length.as_str().parse().ok();
+    let Some(length) = length.filter(|length| *length <= payload.len()) else {
+        // It cannot be read, which its reader says.
+        return (String::new(), payload);
+    };
+    let meta = payload.split_to(length);
+    let meta = String::from_utf8(meta.into()).unwrap_or_default();
+    (meta, payload)
 }
 
 /// A message with what the program notes of it.
 pub(crate) fn message<T: Serialize>(meta: &T, payload: Bytes) -> Result<PublishMessage, Error> {
     let meta = serde_json::to_string(meta)
         .map_err(|error| unavailable("a message cannot be written", &error))?;
-    Ok(PublishMessage::build().header(META, meta).payload(payload))
+    if meta.len() <= MOST_HEADER {
+        return Ok(PublishMessage::build().header(META, meta).payload(payload));
+    }
+    let length = meta.len().to_string();
+    let mut both = meta.into_bytes();
+    both.extend_from_slice(&payload);
+    let message = PublishMessage::build().header(META_BYTES, length);
+    Ok(message.payload(both.into()))
+}
+
+/// A message that the server removes after a while.
+pub(crate) fn expiring(message: PublishMessage) -> PublishMessage {
+    message.header("Nats-TTL", format!("{}s", GONE.as_secs()))
 }
 
 /// Publishes a message that must follow the subject's message of that sequence (0: the subject
@@ -94,10 +155,18 @@ pub(crate) async fn publish_after(
     expected: u64,
     message: PublishMessage,
 ) -> Result<u64, PublishFault> {
+    let published = publish(js, subject, expected, message).await;
+    published.map_err(|error| publish_fault(&error))
+}
+
+async fn publish(
+    js: &Context,
+    subject: String,
+    expected: u64,
+    message: PublishMessage,
+) -> Result<u64, PublishError> {
     let message = message.expected_last_subject_sequence(expected);
-    let sent = js.send_publish(subject, message).await;
-    let acknowledged = sent.map_err(|error| publish_fault(&error))?.await;
-    let ack = acknowledged.map_err(|error| publish_fault(&error))?;
+    let ack = js.send_publish(subject, message).await?.await?;
     Ok(ack.sequence)
 }
 
@@ -116,11 +185,23 @@ pub(crate) struct Table {
     pub(crate) js: Context,
     pub(crate) stream: Stream<()>,
     pub(crate) name: String,
+    /// What its stream is made of.
+    pub(crate) config: Config,
+    /// Told when the stream seems to be gone (`keeper.rs`).
+    pub(crate) missing: Arc<Notify>,
 }
 
 impl Table {
+    /// Passes an answer on, and tells if it says that the stream is gone.
+    fn noticed<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        if answer.as_ref().is_err_and(names_no_stream) {
+            self.missing.notify_one();
+        }
+        answer
+    }
+
     pub(crate) async fn row(&self, subject: &str) -> Result<Option<Row>, Error> {
-        last_message(&self.stream, subject).await
+        self.noticed(last_message(&self.stream, subject).await)
     }
 
     /// Writes a row that must be as it was at `expected`; 0 if there must be none.
@@ -132,7 +213,50 @@ impl Table {
         payload: Bytes,
     ) -> Result<u64, PublishFault> {
         let message = message(meta, payload).map_err(PublishFault::Failed)?;
-        publish_after(&self.js, subject, expected, message).await
+        self.put_message(subject, expected, message).await
+    }
+
+    async fn put_message(
+        &self,
+        subject: String,
+        expected: u64,
+        message: PublishMessage,
+    ) -> Result<u64, PublishFault> {
+        self.sent(subject, expected, message).await?.await
+    }
+
+    /// Sends a row; rows that are sent one after the other are written in that order.
+    pub(crate) async fn sent(
+        &self,
+        subject: String,
+        expected: u64,
+        message: PublishMessage,
+    ) -> Result<impl Future<Output = Result<u64, PublishFault>> + Send + 'static, PublishFault>
+    {
+        let message = message.expected_last_subject_sequence(expected);
+        let missing = Arc::clone(&self.missing);
+        let told = move |error: PublishError| {
+            // Servers that choose a leader take no message either: the keeper asks.
+            if error.kind() == PublishErrorKind::StreamNotFound {
+                missing.notify_one();
+            }
+            publish_fault(&error)
+        };
+        let ack = self.js.send_publish(subject, message).await;
+        let ack = ack.map_err(&told)?;
+        Ok(async move { ack.await.map(|ack| ack.sequence).map_err(told) })
+    }
+
+    /// Writes a row that says that there is none any more, in place of the one at `expected`, so
+    /// that all who follow the table learn of it. The server removes it after a while.
+    pub(crate) async fn put_gone<T: Serialize>(
+        &self,
+        subject: String,
+        expected: u64,
+        meta: &T,
+    ) -> Result<u64, PublishFault> {
+        let message = message(meta, Bytes::new()).map_err(PublishFault::Failed)?;
+        self.put_message(subject, expected, expiring(message)).await
     }
 
     /// Removes a row that must be as it was at `sequence`; `false` if it has changed or is gone.
@@ -147,8 +271,17 @@ impl Table {
             seq: sequence,
             no_erase: true,
         };
-        let answer: Result<serde_json::Value, _> = self.js.request(subject, &delete).await;
+        let answer: Result<Response<serde_json::Value>, _> =
+            self.js.request(subject, &delete).await;
         let answer = answer.map_err(|error| unavailable("a message cannot be removed", &error))?;
+        let answer = match answer {
+            Response::Ok(answer) => answer,
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                return self.noticed(Err(unavailable("a message cannot be removed", &error)));
+            }
+            // The message is gone.
+            Response::Err { .. } => return Ok(false),
+        };
         Ok(answer["success"].as_bool().unwrap_or(false))
     }
 
@@ -164,14 +297,7 @@ impl Table {
             headers_only,
             ..reading(DeliverPolicy::All)
         };
-        scan(&self.stream, config).await
-    }
-
-    /// How many rows there are.
-    pub(crate) async fn count(&self) -> Result<u64, Error> {
-        let info = self.stream.get_info().await;
-        let info = info.map_err(|error| unavailable("a stream does not answer", &error))?;
-        Ok(info.state.messages)
+        self.noticed(scan(&self.stream, config).await)
     }
 }
 
@@ -187,46 +313,114 @@ pub(crate) fn reading(deliver_policy: DeliverPolicy) -> pull::Config {
     }
 }
 
-/// How many messages the server has for a consumer that it has not delivered.
-pub(crate) async fn left(consumer: &Consumer<pull::Config>) -> Result<u64, Error> {
-    let info = consumer.get_info().await;
-    let info = info.map_err(|error| unavailable("a consumer does not answer", &error))?;
-    Ok(info.num_pending)
+/// Reads what a consumer delivers, in order and without a gap. A consumer does not deliver again
+/// what was lost with a connection: then reading fails, and the caller begins with a new one.
+pub(crate) struct Reader {
+    stream: Stream<()>,
+    consumer: Consumer<pull::Config>,
+    /// How many messages have come.
+    received: u64,
+}
+
+impl Reader {
+    pub(crate) async fn new(stream: &Stream<()>, config: pull::Config) -> Result<Self, Error> {
+        let made = stream.create_consumer(config).await;
+        let consumer = made.map_err(|error| unavailable("a consumer cannot be made", &error))?;
+        Ok(Self {
+            stream: stream.clone(),
+            consumer,
+            received: 0,
+        })
+    }
+
+    /// How many messages there were when the consumer was made.
+    fn there(&self) -> u64 {
+        self.consumer.cached_info().num_pending
+    }
+
+    /// The next messages, at most so many; none only if the server has delivered all.
+    pub(crate) async fn next(&mut self, most: usize) -> Result<Vec<Row>, Error> {
+        let unread = |error: &dyn std::fmt::Display| unavailable("messages cannot be read", error);
+        for _ in 0..MOST_TRIES {
+            let batch = self.consumer.fetch().max_messages(most).messages().await;
+            let mut batch = batch.map_err(|error| unread(&error))?;
+            let mut rows = Vec::new();
+            loop {
+                let next = tokio::time::timeout(SILENCE, batch.next()).await;
+                let next = next.map_err(|_| unread(&"the server has become silent"))?;
+                let Some(message) = next else { break };
+                let message = message.map_err(|error| unread(&error))?;
+                let number = message.info().map(|info| info.consumer_sequence);
+                let number = number.map_err(|error| unread(&error))?;
+                self.received += 1;
+                if number != self.received {
+                    return Err(unread(&"some were lost on their way"));
+                }
+                rows.extend(Row::from_consumed(message));
+            }
+            if !rows.is_empty() || self.has_all().await? {
+                return Ok(rows);
+            }
+        }
+        Err(unread(&"they are not delivered to the end"))
+    }
+
+    /// Whether everything that there is has come.
+    async fn has_all(&self) -> Result<bool, Error> {
+        let info = self.consumer.get_info().await;
+        let info = info.map_err(|error| unavailable("a consumer does not answer", &error))?;
+        let received = info.delivered.consumer_sequence == self.received;
+        match info.num_pending {
+            0 if received => Ok(true),
+            0 => Err(unavailable("messages cannot be read", &"some were lost")),
+            _ => Ok(false),
+        }
+    }
+
+    /// Removes the consumer. One that stays is removed by the server soon.
+    pub(crate) async fn end(self) {
+        let name = &self.consumer.cached_info().name;
+        let _ = self.stream.delete_consumer(name).await;
+    }
 }
 
 /// Reads what there is for a consumer when it is made.
 pub(crate) async fn scan(stream: &Stream<()>, config: pull::Config) -> Result<Vec<Row>, Error> {
-    let made = stream.create_consumer(config).await;
-    let consumer = made.map_err(|error| unavailable("a consumer cannot be made", &error))?;
-    let mut left = usize::try_from(consumer.cached_info().num_pending).unwrap_or(usize::MAX);
+    let mut reader = Reader::new(stream, config).await?;
+    let mut left = usize::try_from(reader.there()).unwrap_or(usize::MAX);
     let mut rows = Vec::with_capacity(left.min(SCAN_BATCH));
-    let mut tries = 0;
     while left > 0 {
-        let batch = consumer.fetch().max_messages(left.min(SCAN_BATCH));
-        let batch = batch.messages().await;
-        let mut batch = batch.map_err(|error| unavailable("messages cannot be read", &error))?;
-        let mut got = 0;
-        while let Some(message) = batch.next().await {
-            let message =
-                message.map_err(|error| unavailable("messages cannot be read", &error))?;
-            got += 1;
-            rows.extend(Row::from_consumed(message));
+        let batch = reader.next(left.min(SCAN_BATCH)).await?;
+        if batch.is_empty() {
+            // The rest was removed meanwhile.
+            break;
         }
-        if got == 0 {
-            // The rest was removed meanwhile, or comes with the next answer.
-            match self::left(&consumer).await? {
-                0 => break,
-                _ if tries < MOST_TRIES => tries += 1,
-                _ => {
-                    let text = "messages are not delivered".to_owned();
-                    return Err(Error::Unavailable(text));
-                }
-            }
-        }
-        left = left.saturating_sub(got);
+        left = left.saturating_sub(batch.len());
+        rows.extend(batch);
     }
-    let name = consumer.cached_info().name.clone();
-    // One that stays is removed by the server soon.
-    let _ = stream.delete_consumer(&name).await;
+    reader.end().await;
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_for_a_header_stands_before_the_payload() {
+        for length in [1, MOST_HEADER, MOST_HEADER + 1, 200_000] {
+            let text = "\u{e9}".repeat(length / 2);
+            let sent = message(&text, Bytes::from_static(b"record")).unwrap();
+            let sent = sent.outbound_message("subject");
+            let headers = sent.headers.as_ref().unwrap();
+            let longest = headers
+                .iter()
+                .flat_map(|it| it.1)
+                .map(|it| it.as_str().len());
+            assert!(longest.max().unwrap() <= MOST_HEADER);
+            let (meta, payload) = split(Some(headers), sent.payload);
+            assert_eq!(serde_json::from_str::<String>(&meta).unwrap(), text);
+            assert_eq!(&payload[..], b"record");
+        }
+    }
 }

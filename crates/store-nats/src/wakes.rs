@@ -1,10 +1,13 @@
 //! Wake-ups: plain messages without JetStream, which may be lost. The bell of a partition rings
 //! after the database has what this process published before: its owner, who looks at rows, finds
 //! them. The others are about what is not in rows.
+//!
+//! What comes with the inbox and the work queue rings by itself when this process has it
+//! (`mirror.rs`): a bell that was rung for it by another process may be heard before.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
@@ -26,6 +29,7 @@ fn written(bells: &[Bell]) -> String {
         Bell::Partition(partition) => format!("partition {partition}"),
         Bell::Run(run) => format!("run {run}"),
         Bell::Watch(partition, run) => format!("watch {partition} {run}"),
+        Bell::Offered(partition, run) => format!("offered {partition} {run}"),
         Bell::Definitions => "definitions".to_owned(),
         Bell::Work => "work".to_owned(),
         Bell::Requests => "requests".to_owned(),
@@ -42,9 +46,13 @@ fn read(line: &str) -> Option<Bell> {
         "sessions" => Bell::Sessions,
         "partition" => Bell::Partition(partition()?),
         "run" => Bell::Run(parts.next()?.parse::<RunId>().ok()?),
-        "watch" => {
+        "watch" | "offered" => {
             let partition = partition()?;
-            Bell::Watch(partition, parts.next()?.parse::<RunId>().ok()?)
+            let run = parts.next()?.parse::<RunId>().ok()?;
+            match kind {
+                "watch" => Bell::Watch(partition, run),
+                _ => Bell::Offered(partition, run),
+            }
         }
         "definitions" => Bell::Definitions,
         "work" => Bell::Work,
@@ -76,12 +84,41 @@ impl Wakes for NatsStore {
             // The server has the subscription when this returns.
             let flushed = inner.client.flush().await;
             flushed.map_err(|error| unavailable("bells cannot be heard", &error))?;
-            let rung = Arc::new(Rung::default());
+            let rung = inner.bells.listener();
             let gathering = gather(inner.client.clone(), bells, Arc::clone(&rung));
             let task = tokio::spawn(gathering);
             let heard: Box<dyn Listener> = Box::new(Heard { rung, task });
             Ok(heard)
         })
+    }
+}
+
+/// The listeners of this process.
+#[derive(Default)]
+pub(crate) struct Bells {
+    listeners: Mutex<Vec<Weak<Rung>>>,
+}
+
+impl Bells {
+    fn listeners(&self) -> MutexGuard<'_, Vec<Weak<Rung>>> {
+        let listeners = self.listeners.lock();
+        listeners.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listener(&self) -> Arc<Rung> {
+        let rung = Arc::new(Rung::default());
+        let mut listeners = self.listeners();
+        listeners.retain(|it| it.strong_count() > 0);
+        listeners.push(Arc::downgrade(&rung));
+        rung
+    }
+
+    /// Rings in this process alone.
+    pub(crate) fn ring(&self, bell: Bell) {
+        for listener in self.listeners().iter().filter_map(Weak::upgrade) {
+            listener.waiting().0.insert(bell);
+            listener.changed.notify_one();
+        }
     }
 }
 
@@ -174,6 +211,7 @@ mod tests {
             Bell::Partition(Partition(3)),
             Bell::Run(run),
             Bell::Watch(Partition(4), run),
+            Bell::Offered(Partition(4), run),
             Bell::Definitions,
             Bell::Work,
             Bell::Requests,

@@ -1,240 +1,188 @@
 //! The work queue: a stream in memory with a row for each attempt, which may lose them. Each
-//! process keeps a copy of the rows (`work_state.rs`) and reads what is new before each call; a
-//! hand-out is a compare-and-set on the item's row, so an item has one worker. A removed item
-//! leaves a row that says so and that the server removes after a while, so that copies learn of it.
+//! process has a copy of the rows (`work_state.rs`, `mirror.rs`); a hand-out is a compare-and-set
+//! on the item's row, so an item has one worker. A removed item leaves a row that says so and that
+//! the server removes after a while, so that copies learn of it.
 //!
 //! A lease runs out when a process has seen no new row of it for its whole term, by that process's
 //! own clock, and lets the item wait again.
 
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
-use async_nats::jetstream::consumer::DeliverPolicy;
-use async_nats::jetstream::stream::Config;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use tokio::sync::{Mutex, MutexGuard};
 use windlass_store::{
-    BegunItem, Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull, QueueDepth,
-    SessionId, WorkItem, WorkKey, WorkLease, WorkQueue,
+    BegunItem, Bell, Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull,
+    QueueDepth, SessionId, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
-use crate::OpenError;
-use crate::error::{PublishFault, unavailable};
-use crate::layout;
+use crate::error::PublishFault;
 use crate::store::{Inner, NatsStore};
-use crate::table::{Row, Table, message, publish_after, reading, scan};
-use crate::work_state::{Known, WorkMeta, WorkState, Write, removed, renewed, returned, stopped};
-
-/// How long the row of a removed item stays.
-const GONE: Duration = Duration::from_secs(120);
-
-/// A copy that was not brought up to date for so long is read anew: it may have missed that items
-/// were removed.
-const STALE: Duration = Duration::from_secs(60);
+use crate::table::message;
+use crate::work_state::{
+    Known, WorkMeta, WorkState, Write, removed, removed_after, renewed, returned, stopped,
+};
 
 /// How often a change is tried that others get ahead of.
 const MOST_TRIES: usize = 8;
 
-/// The queue as the store holds it.
-pub(crate) struct Queue {
-    config: Config,
-    copy: Mutex<Copy>,
-}
-
-/// The copy, and up to where it is one.
-#[derive(Default)]
-struct Copy {
-    table: Option<Table>,
-    /// When the stream was made: it is gone after a restart of the server.
-    created: String,
-    through: u64,
-    read: Option<Instant>,
-    state: WorkState,
-}
-
-impl Queue {
-    pub(crate) fn new(config: Config) -> Self {
-        Self {
-            config: Config {
-                allow_message_ttl: true,
-                ..config
-            },
-            copy: Mutex::default(),
-        }
-    }
-}
-
 impl Inner {
-    /// The copy, up to date, with no lease that has run out.
-    async fn queue(&self) -> Result<MutexGuard<'_, Copy>, Error> {
-        let mut copy = self.work.copy.lock().await;
-        self.refresh(&mut copy).await?;
-        let live = match copy.state.has_sessions() {
+    /// Whether the copy answers as it is: it is complete, and no lease has run out.
+    fn has_queue(&self) -> bool {
+        let is_settled = |rows: &WorkState| {
+            !rows.has_late() && rows.sessions().all(|it| self.is_surely_live(it))
+        };
+        self.items.is_complete() && is_settled(&self.items.rows())
+    }
+
+    /// Waits until the copy answers; leases that have run out are ended.
+    async fn queue(&self) -> Result<(), Error> {
+        self.items.complete().await?;
+        if self.has_queue() {
+            return Ok(());
+        }
+        let is_over = {
+            let rows = self.items.rows();
+            rows.sessions().any(|it| !self.is_surely_live(it))
+        };
+        let live = match is_over {
             true => Some(self.live_sessions().await?),
             false => None,
         };
         let is_live = |id: SessionId| live.as_ref().is_none_or(|state| state.is_live(id));
-        let lapsed = copy.state.lapsed(self.clock.now_ms(), is_live);
+        let lapsed = self.items.rows().lapsed(is_live);
         if !lapsed.is_empty() {
-            self.write_all(&mut copy, lapsed).await?;
+            self.write_all(lapsed).await?;
         }
-        Ok(copy)
-    }
-
-    /// Reads what is new.
-    async fn refresh(&self, copy: &mut Copy) -> Result<(), Error> {
-        let table = self.work_table(copy).await?;
-        let info = match table.stream.get_info().await {
-            Ok(info) => info,
-            Err(_) => {
-                // The server was started anew.
-                copy.table = None;
-                let table = self.work_table(copy).await?;
-                let info = table.stream.get_info().await;
-                info.map_err(|error| unavailable("the work queue does not answer", &error))?
-            }
-        };
-        let created = info.created.to_string();
-        let stale = copy.read.is_none_or(|at| at.elapsed() >= STALE);
-        if stale || created != copy.created || info.state.last_sequence < copy.through {
-            let table = copy.table.take();
-            *copy = Copy {
-                table,
-                created,
-                ..Copy::default()
-            };
-        }
-        let begun = Instant::now();
-        if info.state.last_sequence > copy.through && info.state.messages > 0 {
-            let policy = DeliverPolicy::ByStartSequence {
-                start_sequence: copy.through + 1,
-            };
-            let table = self.work_table(copy).await?;
-            let rows = scan(&table.stream, reading(policy)).await?;
-            for row in rows {
-                self.note_row(copy, &row);
-            }
-        }
-        copy.through = copy.through.max(info.state.last_sequence);
-        copy.read = Some(begun);
         Ok(())
     }
 
-    fn note_row(&self, copy: &mut Copy, row: &Row) {
-        // A row of a newer program is passed over.
-        if let Ok(meta) = row.meta::<WorkMeta>() {
-            let (subject, now) = (row.subject.clone(), self.clock.now_ms());
-            let known = Known::new(subject, row.sequence, meta, row.payload.clone(), now);
-            copy.state.note(known);
-            copy.through = copy.through.max(row.sequence);
-        }
-    }
-
-    async fn work_table(&self, copy: &mut Copy) -> Result<Table, Error> {
-        if let Some(table) = &copy.table {
-            return Ok(table.clone());
-        }
-        let made = layout::work_table(&self.js, &self.work.config).await;
-        let made = made.map_err(OpenError::into_error)?;
-        copy.table = Some(made.clone());
-        Ok(made)
-    }
-
-    /// Writes rows; gives what each is now, or nothing if another process was faster.
-    async fn write_all(
-        &self,
-        copy: &mut Copy,
-        writes: Vec<Write>,
-    ) -> Result<Vec<Option<Known>>, Error> {
-        let now = self.clock.now_ms();
-        let each = writes.into_iter().map(|write| async move {
-            let Write { before, meta } = write;
-            let payload = if meta.gone {
-                Bytes::new()
-            } else {
-                before.payload
-            };
-            let put = self.put_work(before.subject.clone(), before.sequence, &meta, &payload);
-            match put.await {
-                Ok(sequence) => Ok(Some(Known::new(
-                    before.subject,
-                    sequence,
-                    meta,
-                    payload,
-                    now,
-                ))),
-                Err(PublishFault::Conflict) => Ok(None),
-                Err(fault) => Err(fault.into_error()),
-            }
-        });
-        let each: Vec<_> = each.collect();
+    /// Writes rows; gives what each is now, or nothing if another process was faster. Then the copy
+    /// has what that one wrote.
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Option<Known>>, Error> {
+        let each: Vec<_> = writes.into_iter().map(|it| self.write(it)).collect();
         let mut written = Vec::with_capacity(each.len());
         let mut failed = None;
         for answer in join_all(each).await {
             match answer {
-                Ok(known) => {
-                    if let Some(known) = known.clone() {
-                        copy.state.note(known);
-                    }
-                    written.push(known);
-                }
-                Err(error) => failed = Some(error),
+                Ok(known) => written.push(Some(known)),
+                Err(PublishFault::Conflict) => written.push(None),
+                Err(fault) => failed = Some(self.work_fault(fault)),
             }
         }
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(written),
+        if let Some(error) = failed {
+            return Err(error);
         }
+        if written.iter().any(Option::is_none) {
+            self.items.catch_up().await?;
+        }
+        Ok(written)
     }
 
-    async fn put_work(
+    async fn write(&self, write: Write) -> Result<Known, PublishFault> {
+        let Write { before, meta } = write;
+        let subject = before.subject;
+        let (sequence, payload) = match meta.gone {
+            true => {
+                let put_gone = self.work.put_gone(subject.clone(), before.sequence, &meta);
+                (put_gone.await?, Bytes::new())
+            }
+            false => {
+                let payload = before.payload;
+                let put = self
+                    .work
+                    .put(subject.clone(), before.sequence, &meta, payload.clone());
+                (put.await?, payload)
+            }
+        };
+        let known = Known::new(subject, sequence, meta, payload, self.clock.now_ms());
+        self.items.rows().note_known(known.clone());
+        Ok(known)
+    }
+
+    /// The error of a write. A stream that does not take rows may be another one by now.
+    fn work_fault(&self, fault: PublishFault) -> Error {
+        if matches!(fault, PublishFault::Failed(Error::Unavailable(_))) {
+            self.items.begin_anew();
+        }
+        fault.into_error()
+    }
+
+    /// Puts items into the queue whose keys are not there, in order; gives those.
+    async fn push_all(
+        &self,
+        items: Vec<(&WorkItem, WorkMeta)>,
+    ) -> Result<Vec<Option<Known>>, Error> {
+        self.items.complete().await?;
+        let mut sent = Vec::with_capacity(items.len());
+        for (item, meta) in items {
+            let after = {
+                let rows = self.items.rows();
+                match rows.item(item.key) {
+                    Some(_) => None,
+                    None => Some(rows.gone_row(item.key).unwrap_or(0)),
+                }
+            };
+            let Some(after) = after else {
+                sent.push(None);
+                continue;
+            };
+            let subject = self.names.work(item);
+            let payload = Bytes::copy_from_slice(&item.payload);
+            let text = message(&meta, payload.clone())?;
+            let ack = self.work.sent(subject.clone(), after, text).await;
+            sent.push(Some((subject, meta, payload, ack)));
+        }
+        let mut pushed = Vec::with_capacity(sent.len());
+        for it in sent {
+            let Some((subject, meta, payload, ack)) = it else {
+                pushed.push(None);
+                continue;
+            };
+            let sequence = match ack {
+                Ok(ack) => ack.await,
+                Err(fault) => Err(fault),
+            };
+            pushed.push(match sequence {
+                Ok(sequence) => Some(self.note_pushed(subject, sequence, meta, payload)),
+                Err(PublishFault::Conflict) => self.push_again(subject, meta, payload).await?,
+                Err(fault) => return Err(self.work_fault(fault)),
+            });
+        }
+        Ok(pushed)
+    }
+
+    fn note_pushed(&self, subject: String, sequence: u64, meta: WorkMeta, payload: Bytes) -> Known {
+        let known = Known::new(subject, sequence, meta, payload, self.clock.now_ms());
+        self.items.rows().note_known(known.clone());
+        known
+    }
+
+    /// Puts an item into the queue whose subject has a row: it may say that an earlier one is gone.
+    async fn push_again(
         &self,
         subject: String,
-        after: u64,
-        meta: &WorkMeta,
-        payload: &Bytes,
-    ) -> Result<u64, PublishFault> {
-        let mut written = message(meta, payload.clone()).map_err(PublishFault::Failed)?;
-        if meta.gone {
-            let seconds = format!("{}s", GONE.as_secs());
-            written = written.header("Nats-TTL", seconds);
-        }
-        publish_after(&self.js, subject, after, written).await
-    }
-
-    /// Puts an item into the queue, if its key is not there.
-    async fn push_one(
-        &self,
-        copy: &mut Copy,
-        item: &WorkItem,
-        meta: &WorkMeta,
+        meta: WorkMeta,
+        payload: Bytes,
     ) -> Result<Option<Known>, Error> {
-        if copy.state.item(item.key).is_some() {
-            return Ok(None);
-        }
-        let subject = self.names.work(item);
-        let payload = Bytes::copy_from_slice(&item.payload);
-        let table = self.work_table(copy).await?;
-        let mut after = 0;
         for _ in 0..MOST_TRIES {
-            let put = self.put_work(subject.clone(), after, meta, &payload).await;
-            match put {
-                Ok(sequence) => {
-                    let now = self.clock.now_ms();
-                    let known = Known::new(subject, sequence, meta.clone(), payload, now);
-                    copy.state.note(known.clone());
-                    return Ok(Some(known));
-                }
-                Err(PublishFault::Conflict) => {}
-                Err(fault) => return Err(fault.into_error()),
-            }
-            match table.row(&subject).await? {
-                None => after = 0,
-                Some(row) if row.meta::<WorkMeta>()?.gone => after = row.sequence,
+            let after = match self.work.row(&subject).await? {
+                None => 0,
+                Some(row) if row.meta::<WorkMeta>()?.gone => row.sequence,
                 Some(row) => {
-                    self.note_row(copy, &row);
+                    let meta = row.meta::<WorkMeta>()?;
+                    self.note_pushed(row.subject, row.sequence, meta, row.payload);
                     return Ok(None);
                 }
+            };
+            let put = self
+                .work
+                .put(subject.clone(), after, &meta, payload.clone());
+            match put.await {
+                Ok(sequence) => {
+                    return Ok(Some(self.note_pushed(subject, sequence, meta, payload)));
+                }
+                Err(PublishFault::Conflict) => {}
+                Err(fault) => return Err(self.work_fault(fault)),
             }
         }
         Err(busy())
@@ -244,23 +192,29 @@ impl Inner {
     async fn under_lease(
         &self,
         (tenant, key, lease): (Option<Box<str>>, WorkKey, WorkLease),
-        change: fn(&Known) -> Write,
+        change: impl Fn(&Known) -> Write + Send,
     ) -> Result<LeaseAnswer, Error> {
+        let mut is_fresh = false;
         for _ in 0..MOST_TRIES {
-            let mut copy = self.queue().await?;
-            let answer = copy.state.answer(tenant.as_deref(), key, lease);
-            let known = copy.state.item(key).filter(|_| is_held(answer));
-            let Some(write) = known.map(change) else {
-                return Ok(answer);
+            self.queue().await?;
+            let (answer, write) = {
+                let rows = self.items.rows();
+                let answer = rows.answer(tenant.as_deref(), key, lease);
+                let known = rows.item(key).filter(|_| is_held(answer));
+                (answer, known.map(&change))
             };
-            if self
-                .write_all(&mut copy, vec![write])
-                .await?
-                .pop()
-                .flatten()
-                .is_some()
-            {
-                return Ok(answer);
+            match write {
+                Some(write) => {
+                    if self.write_all(vec![write]).await?.pop().flatten().is_some() {
+                        return Ok(answer);
+                    }
+                }
+                None if is_fresh => return Ok(answer),
+                // The hand-out may be one of another process, and not have come here yet.
+                None => {
+                    self.items.catch_up().await?;
+                    is_fresh = true;
+                }
             }
         }
         Err(busy())
@@ -272,55 +226,134 @@ impl Inner {
         keys: Vec<WorkKey>,
         change: fn(&Known) -> Write,
     ) -> Result<(), Error> {
+        self.queue().await?;
+        let is_unknown = |key: &WorkKey| {
+            let rows = self.items.rows();
+            rows.item(*key).is_none() && rows.gone(*key).is_none()
+        };
+        if keys.iter().any(is_unknown) {
+            self.items.catch_up().await?;
+        }
         let mut left = keys;
         for _ in 0..MOST_TRIES {
-            let mut copy = self.queue().await?;
-            let known = left.iter().filter_map(|key| copy.state.item(*key));
-            let writes: Vec<Write> = known.map(change).collect();
+            let writes: Vec<Write> = {
+                let rows = self.items.rows();
+                let known = left.iter().filter_map(|key| rows.item(*key));
+                known.map(change).collect()
+            };
             if writes.is_empty() {
                 return Ok(());
             }
             let asked: Vec<WorkKey> = writes.iter().map(|it| it.before.key()).collect();
-            let written = self.write_all(&mut copy, writes).await?;
+            let written = self.write_all(writes).await?;
             let lost = asked.into_iter().zip(written).filter(|it| it.1.is_none());
             left = lost.map(|it| it.0).collect();
-            if left.is_empty() {
-                return Ok(());
-            }
         }
-        Err(busy())
+        match left.is_empty() {
+            true => Ok(()),
+            false => Err(busy()),
+        }
     }
 
     async fn pull_items(&self, pull: Pull) -> Result<Vec<LeasedItem>, Error> {
         if let LeaseTerm::Session(session) = pull.term
+            && !self.is_surely_live(session)
             && !self.live_sessions().await?.is_live(session)
         {
             return Ok(Vec::new());
         }
-        let mut copy = self.queue().await?;
-        let unnamed = copy.state.unnamed(&pull);
+        self.queue().await?;
+        let unnamed = self.items.rows().unnamed(&pull);
         if !unnamed.is_empty() {
-            self.write_all(&mut copy, unnamed).await?;
+            self.write_all(unnamed).await?;
         }
-        let mut leased = Vec::new();
-        // What another process was faster with is read, and the next items are tried.
+        // What another process was faster with is known after that, and the next items are tried.
         for _ in 0..MOST_TRIES {
             let wall = self.wall_ms();
-            let writes = copy.state.pulled(&pull, wall);
-            let asked = writes.len();
-            let written = self.write_all(&mut copy, writes).await?;
-            leased.extend(
-                written
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|it| it.leased(wall)),
-            );
-            if !leased.is_empty() || asked == 0 {
+            let writes = self.items.rows().pulled(&pull, wall);
+            if writes.is_empty() {
                 break;
             }
-            self.refresh(&mut copy).await?;
+            let taken = Taken {
+                inner: self,
+                keys: writes.iter().map(|it| it.before.key()).collect(),
+            };
+            let written = self.write_all(writes).await;
+            drop(taken);
+            let written = written?.into_iter().flatten();
+            let leased: Vec<_> = written.filter_map(|it| it.leased(wall)).collect();
+            if !leased.is_empty() {
+                return Ok(leased);
+            }
         }
-        Ok(leased)
+        Ok(Vec::new())
+    }
+
+    async fn known_items(&self, keys: &[WorkKey]) -> Result<Vec<(WorkKey, ItemState)>, Error> {
+        self.queue().await?;
+        let is_unknown = |key: &WorkKey| {
+            let rows = self.items.rows();
+            rows.item(*key).is_none() && rows.gone(*key).is_none()
+        };
+        let unknown = keys.iter().any(is_unknown);
+        if unknown {
+            self.items.catch_up().await?;
+            self.queue().await?;
+        }
+        let (found, offer) = self.found(keys);
+        // An owner that learns that an item is gone looks for its outcome next.
+        match keys.iter().any(is_unknown) {
+            true => self.offers.catch_up().await?,
+            false => self.offers.reached(offer).await?,
+        }
+        Ok(found)
+    }
+
+    /// What the copy has of items, and the last offer that was made before one was removed.
+    fn found(&self, keys: &[WorkKey]) -> (Vec<(WorkKey, ItemState)>, u64) {
+        let (rows, wall) = (self.items.rows(), self.wall_ms());
+        let found = keys
+            .iter()
+            .filter_map(|key| Some((*key, rows.state(*key, wall)?)));
+        let found: Vec<_> = found.collect();
+        let offer = match found.len() == keys.len() {
+            true => None,
+            false => keys.iter().filter_map(|key| rows.gone(*key)).max(),
+        };
+        (found, offer.unwrap_or(0))
+    }
+
+    async fn resume(
+        &self,
+        (tenant, key): (Option<&str>, WorkKey),
+        worker: &str,
+        term: LeaseTerm,
+    ) -> Result<Option<WorkLease>, Error> {
+        for _ in 0..MOST_TRIES {
+            self.queue().await?;
+            let wall = self.wall_ms();
+            let resumed = self.items.rows().resumed((tenant, key), worker, term, wall);
+            let Some(write) = resumed else {
+                return Ok(None);
+            };
+            if let Some(known) = self.write_all(vec![write]).await?.pop().flatten() {
+                return Ok(known.lease());
+            }
+        }
+        Err(busy())
+    }
+}
+
+/// Items that a call is about to hand out, let go of however the call ends: one that takes too long
+/// is dropped in the middle.
+struct Taken<'a> {
+    inner: &'a Inner,
+    keys: Vec<WorkKey>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.inner.items.rows().let_go(&self.keys);
     }
 }
 
@@ -334,13 +367,11 @@ fn busy() -> Error {
 
 impl WorkQueue for NatsStore {
     fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
-        self.task(move |inner| async move {
-            let mut copy = inner.queue().await?;
-            for item in &items {
-                inner
-                    .push_one(&mut copy, item, &WorkMeta::new(item))
-                    .await?;
-            }
+        self.task_at_home(move |inner| async move {
+            let new = items.iter().map(|item| (item, WorkMeta::new(item)));
+            inner.push_all(new.collect()).await?;
+            // Other processes hear of the rows themselves.
+            inner.bells.ring(Bell::Work);
             Ok(())
         })
     }
@@ -356,36 +387,37 @@ impl WorkQueue for NatsStore {
             if !inner.live_sessions().await?.is_live(session) {
                 return Ok(vec![None; items.len()]);
             }
-            let mut copy = inner.queue().await?;
-            let mut leases = Vec::with_capacity(items.len());
-            for BegunItem { item, begun_ms } in &items {
+            let new = items.iter().map(|BegunItem { item, begun_ms }| {
                 let ago = i64::try_from(*begun_ms).unwrap_or(i64::MAX);
                 let begun = inner.wall_ms().saturating_sub(ago);
-                let meta = WorkMeta::begun(item, &worker, session, begun);
-                let known = inner.push_one(&mut copy, item, &meta).await?;
-                leases.push(known.and_then(|it| it.lease()));
-            }
-            Ok(leases)
+                (item, WorkMeta::begun(item, &worker, session, begun))
+            });
+            let pushed = inner.push_all(new.collect()).await?.into_iter();
+            let leases = pushed.map(|known| known.and_then(|it| it.lease()));
+            Ok(leases.collect())
         })
     }
 
     fn pull(&self, pull: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>> {
-        self.task(move |inner| async move { inner.pull_items(pull).await })
+        self.task_at_home(move |inner| async move { inner.pull_items(pull).await })
     }
 
     fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
+        if self.inner.has_queue() {
+            let (found, _) = self.inner.found(keys);
+            if found.len() == keys.len() {
+                return Box::pin(std::future::ready(Ok(found)));
+            }
+        }
         let keys = keys.to_vec();
-        self.task(move |inner| async move {
-            let copy = inner.queue().await?;
-            let wall = inner.wall_ms();
-            let known = keys.into_iter();
-            let known = known.filter_map(|key| Some((key, copy.state.state(key, wall)?)));
-            Ok(known.collect())
-        })
+        self.task_at_home(move |inner| async move { inner.known_items(&keys).await })
     }
 
     fn queue_depth(&self, limit: usize) -> Pending<'_, Result<Vec<QueueDepth>, Error>> {
-        self.task(move |inner| async move { Ok(inner.queue().await?.state.depth(limit)) })
+        self.task(move |inner| async move {
+            inner.queue().await?;
+            Ok(inner.items.rows().depth(limit))
+        })
     }
 
     fn renew_item(
@@ -405,7 +437,12 @@ impl WorkQueue for NatsStore {
         lease: WorkLease,
     ) -> Pending<'_, Result<LeaseAnswer, Error>> {
         let asked = (tenant.map(Into::into), key, lease);
-        self.task(move |inner| async move { inner.under_lease(asked, removed).await })
+        self.task_at_home(move |inner| async move {
+            let offer = inner.last_offer.load(Ordering::Relaxed);
+            inner
+                .under_lease(asked, |known| removed_after(known, offer))
+                .await
+        })
     }
 
     fn return_item(
@@ -427,17 +464,8 @@ impl WorkQueue for NatsStore {
     ) -> Pending<'_, Result<Option<WorkLease>, Error>> {
         let (tenant, worker): (Option<Box<str>>, _) = (tenant.map(Into::into), worker.to_owned());
         self.task(move |inner| async move {
-            let mut copy = inner.queue().await?;
             let asked = (tenant.as_deref(), key);
-            let write = copy.state.resumed(asked, &worker, term, inner.wall_ms());
-            let written = inner
-                .write_all(&mut copy, write.into_iter().collect())
-                .await?;
-            Ok(written
-                .into_iter()
-                .flatten()
-                .next()
-                .and_then(|it| it.lease()))
+            inner.resume(asked, &worker, term).await
         })
     }
 

@@ -2,15 +2,20 @@
 //! call makes of them. It does no I/O: it names the rows to write, and is told what was written.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
 use windlass_store::{
-    ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, QueueDepth, SessionId, WorkItem, WorkKey,
-    WorkLease,
+    Bell, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, QueueDepth, SessionId, WorkItem,
+    WorkKey, WorkLease,
 };
+
+use crate::mirror::Rows;
+use crate::recent::Recent;
+use crate::store::Clock;
+use crate::table::Row;
 
 /// Tenant and action: what a worker pulls by.
 type Channel = (Option<Box<str>>, Box<str>);
@@ -46,6 +51,10 @@ pub(crate) struct WorkMeta {
     /// The item is gone.
     #[serde(default)]
     pub(crate) gone: bool,
+    /// Of an item that is gone: the last offer of the process that removed it. An owner that knows
+    /// that it is gone is to know that outcome too.
+    #[serde(default)]
+    pub(crate) offer: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -90,6 +99,7 @@ impl WorkMeta {
             lease: None,
             last: None,
             gone: false,
+            offer: 0,
         }
     }
 
@@ -157,6 +167,12 @@ impl Known {
         (Reverse(self.meta.priority), self.meta.age)
     }
 
+    /// When its lease runs out, if that depends on time alone.
+    fn ends(&self) -> Option<u64> {
+        let millis = self.meta.lease.as_ref()?.millis?;
+        Some(self.seen.saturating_add(millis))
+    }
+
     /// The lease that the row says.
     pub(crate) fn lease(&self) -> Option<WorkLease> {
         self.meta.lease.as_ref().map(|it| WorkLease(it.number))
@@ -176,6 +192,7 @@ impl Known {
             lease: self.lease()?,
             deliveries: meta.deliveries,
             begun_ms: ago(meta.begun, wall_ms),
+            run: None,
         })
     }
 }
@@ -210,25 +227,68 @@ pub(crate) struct WorkState {
     items: HashMap<WorkKey, Known>,
     waiting: BTreeMap<Channel, BTreeSet<(Order, WorkKey)>>,
     leased: BTreeSet<WorkKey>,
+    /// When leases that last for some time run out, by this process's clock.
+    ends: BTreeSet<(u64, WorkKey)>,
+    sessions: BTreeMap<u64, BTreeSet<WorkKey>>,
+    gone: Recent<WorkKey, Gone>,
+    /// Items that a call of this process is about to hand out.
+    taken: HashSet<WorkKey>,
+    clock: Clock,
+}
+
+/// An item that was removed.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    sequence: u64,
+    offer: u64,
+}
+
+impl Rows for WorkState {
+    fn clear(&mut self) {
+        *self = Self::new(self.clock.clone());
+    }
+
+    fn note(&mut self, row: Row) -> Option<Bell> {
+        // A row of a newer program is passed over.
+        let meta: WorkMeta = row.meta().ok()?;
+        let now = self.clock.now_ms();
+        let known = Known::new(row.subject, row.sequence, meta, row.payload, now);
+        let rings = !known.meta.gone && (known.meta.lease.is_none() || known.meta.stop);
+        (self.note_known(known) && rings).then_some(Bell::Work)
+    }
 }
 
 impl WorkState {
-    /// Takes in a row; an older one than is known changes nothing.
-    pub(crate) fn note(&mut self, known: Known) {
-        let key = known.key();
-        if self
-            .items
-            .get(&key)
-            .is_some_and(|it| it.sequence >= known.sequence)
-        {
-            return;
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in a row; whether it is newer than what is known.
+    pub(crate) fn note_known(&mut self, known: Known) -> bool {
+        let (key, sequence) = (known.key(), known.sequence);
+        let gone = self.gone.get(&key).map(|it| it.sequence);
+        let there = self.items.get(&key).map(|it| it.sequence);
+        if gone.max(there).is_some_and(|it| it >= sequence) {
+            return false;
         }
         self.remove(key);
         if known.meta.gone {
-            return;
+            let offer = known.meta.offer;
+            self.gone.insert(key, Gone { sequence, offer });
+            return true;
         }
-        match known.meta.lease {
-            Some(_) => drop(self.leased.insert(key)),
+        self.gone.remove(&key);
+        match &known.meta.lease {
+            Some(lease) => {
+                self.leased.insert(key);
+                if let Some(session) = lease.session {
+                    self.sessions.entry(session).or_default().insert(key);
+                }
+                self.ends.extend(known.ends().map(|at| (at, key)));
+            }
             None => {
                 let channel = (known.meta.tenant.clone(), known.meta.action.clone());
                 let order = (known.order(), key);
@@ -236,6 +296,7 @@ impl WorkState {
             }
         }
         self.items.insert(key, known);
+        true
     }
 
     fn remove(&mut self, key: WorkKey) {
@@ -243,6 +304,17 @@ impl WorkState {
             return;
         };
         self.leased.remove(&key);
+        if let Some(at) = known.ends() {
+            self.ends.remove(&(at, key));
+        }
+        if let Some(session) = known.meta.lease.as_ref().and_then(|it| it.session)
+            && let Some(own) = self.sessions.get_mut(&session)
+        {
+            own.remove(&key);
+            if own.is_empty() {
+                self.sessions.remove(&session);
+            }
+        }
         let channel = (known.meta.tenant.clone(), known.meta.action.clone());
         if let Some(waiting) = self.waiting.get_mut(&channel) {
             waiting.remove(&(known.order(), key));
@@ -256,27 +328,35 @@ impl WorkState {
         self.items.get(&key)
     }
 
-    /// Whether a session has an item.
-    pub(crate) fn has_sessions(&self) -> bool {
-        let leases = self.leased.iter().filter_map(|key| self.items.get(key));
-        leases
-            .filter_map(|it| it.meta.lease.as_ref())
-            .any(|it| it.session.is_some())
+    /// Of an item that was removed not long ago: the offer that was made before that.
+    pub(crate) fn gone(&self, key: WorkKey) -> Option<u64> {
+        self.gone.get(&key).map(|it| it.offer)
+    }
+
+    /// The sequence of the row that says that an item is gone.
+    pub(crate) fn gone_row(&self, key: WorkKey) -> Option<u64> {
+        self.gone.get(&key).map(|it| it.sequence)
+    }
+
+    /// The sessions that have items.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.sessions.keys().copied().map(SessionId)
+    }
+
+    /// Whether a lease has run out by now.
+    pub(crate) fn has_late(&self) -> bool {
+        let now = self.clock.now_ms();
+        self.ends.first().is_some_and(|(at, _)| *at <= now)
     }
 
     /// Items whose lease has run out, or belongs to a session that is over: they wait again; one
     /// whose attempt was asked to end is gone.
-    pub(crate) fn lapsed(&self, now: u64, is_live: impl Fn(SessionId) -> bool) -> Vec<Write> {
-        let leased = self.leased.iter().filter_map(|key| self.items.get(key));
-        let over = leased.filter(|known| {
-            let Some(lease) = &known.meta.lease else {
-                return false;
-            };
-            let is_late = |millis| known.seen.saturating_add(millis) <= now;
-            lease.millis.is_some_and(is_late)
-                || lease.session.is_some_and(|it| !is_live(SessionId(it)))
-        });
-        let back = over.map(|known| {
+    pub(crate) fn lapsed(&self, is_live: impl Fn(SessionId) -> bool) -> Vec<Write> {
+        let now = self.clock.now_ms();
+        let late = self.ends.iter().take_while(|(at, _)| *at <= now);
+        let over = self.sessions.iter().filter(|it| !is_live(SessionId(*it.0)));
+        let keys = late.map(|it| it.1).chain(over.flat_map(|it| it.1).copied());
+        let back = keys.filter_map(|key| self.items.get(&key)).map(|known| {
             Write::of(known, |meta| {
                 let lease = meta.lease.take();
                 meta.last = lease.map(|it| (it.worker, it.number));
@@ -301,8 +381,8 @@ impl WorkState {
         own.map(returned).collect()
     }
 
-    /// The items that a pull gets, in order.
-    pub(crate) fn pulled(&self, pull: &Pull, wall_ms: i64) -> Vec<Write> {
+    /// The items that a pull gets, in order. They are taken until the caller says what came of it.
+    pub(crate) fn pulled(&mut self, pull: &Pull, wall_ms: i64) -> Vec<Write> {
         let actions: BTreeSet<&Box<str>> = pull.actions.iter().collect();
         let mut fitting = Vec::new();
         for ((tenant, action), waiting) in &self.waiting {
@@ -310,6 +390,9 @@ impl WorkState {
                 continue;
             }
             let fits = waiting.iter().filter(|(_, key)| {
+                if self.taken.contains(key) {
+                    return false;
+                }
                 let known = self.items.get(key);
                 known.is_some_and(|it| it.meta.requires.iter().all(|it| pull.labels.contains(it)))
             });
@@ -328,7 +411,15 @@ impl WorkState {
             bytes += known.payload.len();
             writes.push(handed_out(known, &pull.worker, pull.term, wall_ms));
         }
+        self.taken.extend(writes.iter().map(|it| it.before.key()));
         writes
+    }
+
+    /// Items that were to be handed out were, or were not.
+    pub(crate) fn let_go(&mut self, keys: &[WorkKey]) {
+        for key in keys {
+            self.taken.remove(key);
+        }
     }
 
     /// An item that waits, for a worker that works on it already.
@@ -431,6 +522,14 @@ pub(crate) fn renewed(known: &Known) -> Write {
 /// The item is removed.
 pub(crate) fn removed(known: &Known) -> Write {
     Write::of(known, |meta| meta.gone = true)
+}
+
+/// The same after the outcome was offered to the owner.
+pub(crate) fn removed_after(known: &Known, offer: u64) -> Write {
+    Write::of(known, |meta| {
+        meta.gone = true;
+        meta.offer = offer;
+    })
 }
 
 /// The attempt is asked to end: an item that waits is removed.

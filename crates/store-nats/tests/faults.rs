@@ -9,9 +9,9 @@ use windlass_store::conformance::{append_one, must_append, record, row, run_id};
 use windlass_store::{
     Append, AppendError, Error, Head, Log as _, Queries as _, RunFilter, Wait as _, checksum,
 };
-use windlass_store_nats::NatsStore;
-use windlass_test_support::nats::server;
-use windlass_test_support::postgres::Proxy;
+use windlass_store_nats::{NatsStore, Settings};
+use windlass_test_support::nats::{fresh_prefix, server};
+use windlass_test_support::postgres::{self, Proxy};
 
 /// The log's end, once the connection is there again.
 fn head(store: &NatsStore) -> Head {
@@ -79,6 +79,7 @@ fn a_publish_whose_acknowledgement_is_lost_is_neither_doubled_nor_dropped() {
     let records = store.read(run, 1, usize::MAX).wait().unwrap();
     assert_eq!(records.len() as u64, 1 + faults);
     assert!(written > 0, "some were stored without an acknowledgement");
+    println!("figure nats-answers-lost {faults}");
 }
 
 /// Two processes append to the same runs as fast as they can: no gap, no fork, and the database
@@ -137,4 +138,77 @@ fn what_cannot_be_worked_with_is_refused() {
     let other = settings.clone().replicas(3);
     let refused = NatsStore::open(&other).unwrap_err().to_string();
     assert!(refused.contains("nats_replicas"), "{refused}");
+}
+
+/// A connection that is cut while a stream is read to its end: reading ends, with an error or with
+/// everything, and never with a part.
+#[test]
+fn a_stream_that_is_read_through_a_connection_that_is_cut_is_read_to_its_end() {
+    const RUNS: u64 = 600;
+    let address = server().url().trim_start_matches("nats://");
+    let proxy = Proxy::to(address);
+    let (database, prefix) = (postgres::server().fresh(), fresh_prefix());
+    let open = |url: &str| {
+        let database = windlass_store_postgres::Settings::parse(&database).unwrap();
+        let settings = Settings::parse(url, database.pool(2)).unwrap();
+        NatsStore::open(&settings.prefix(&prefix).unwrap().partitions(1)).unwrap()
+    };
+    let reader = open(&format!("nats://{}", proxy.address()));
+    let writer = open(server().url());
+    for n in 0..RUNS {
+        let first = Append {
+            row: Some(row(run_id(n))),
+            ..record(run_id(n), Head::NONE, 1, &[7; 300])
+        };
+        writer.publish_without_rows(first).wait().unwrap();
+    }
+    proxy.close_after(150_000);
+    let (done, answer) = std::sync::mpsc::channel();
+    let reading = reader.clone();
+    thread::spawn(move || done.send(reading.catch_up_for_tests().wait()));
+    let answer = answer.recv_timeout(Duration::from_secs(30));
+    let answer = answer.expect("reading ends");
+    assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
+    while reader.catch_up_for_tests().wait().is_err() {
+        thread::sleep(Duration::from_millis(50));
+    }
+    for n in 0..RUNS {
+        let found = reader.postgres().head(run_id(n)).wait().unwrap();
+        assert_eq!(found.sequence, 1, "run {n}");
+    }
+}
+
+/// What is noted with a record may be longer than a header of the server may be.
+#[test]
+fn a_record_with_many_resources_and_values_is_stored_and_read() {
+    let settings = settings();
+    let store = NatsStore::open(&settings).unwrap();
+    let run = run_id(1);
+    let head = must_append(
+        &store,
+        Append {
+            row: Some(row(run)),
+            ..record(run, Head::NONE, 1, b"started")
+        },
+    );
+    let resource = |n: u32| windlass_store::ResourceRow {
+        tenant: None,
+        system: "tracker".into(),
+        kind: "issue".into(),
+        id: format!("ISSUE-{n}").into(),
+        url: Some(format!("https://example.com/issues/{n}").into()),
+        run,
+        node: "node".into(),
+    };
+    let many = Append {
+        resources: (0..2_000).map(resource).collect(),
+        ..record(run, head, 2, b"with resources")
+    };
+    must_append(&store, many.clone());
+    drop(store);
+    let store = NatsStore::open(&settings).unwrap();
+    let found = store.head(run).wait().unwrap();
+    assert_eq!(found, checksum::next_head(&many));
+    let records = store.read(run, 1, usize::MAX).wait().unwrap();
+    assert_eq!(records.last().unwrap().bytes, b"with resources");
 }

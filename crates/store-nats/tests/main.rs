@@ -9,7 +9,12 @@
 
 mod common;
 mod conformance;
+mod deleted;
 mod faults;
+mod idle;
+mod limits;
+mod login;
+mod objects;
 mod races;
 mod recovery;
 mod semantics;

@@ -197,6 +197,93 @@ fn three_replicas_go_on_without_one() {
     assert_eq!(records.len() as u64, head.sequence);
 }
 
+/// Appends until it is known that the record is there, once: as the engine does.
+fn append_surely(store: &NatsStore, append: Append) -> Head {
+    let expected = windlass_store::checksum::next_head(&append);
+    let (run, before) = (append.run, append.head);
+    let mut open = Some(append);
+    loop {
+        let again = open.take().expect("it is given back until it is there");
+        match append_one(store, again.clone()) {
+            Ok(appended) => {
+                assert_eq!(appended.head, expected);
+                return expected;
+            }
+            // A publish that was in process became durable meanwhile.
+            Err(AppendError::Conflict(found)) => {
+                assert_eq!(found, expected, "no other process writes to the run");
+                return expected;
+            }
+            Err(AppendError::Unknown { .. } | AppendError::Failed(Error::Unavailable(_))) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+        match store.head(run).wait() {
+            Ok(found) if found == expected => return expected,
+            Ok(found) => assert_eq!(found, before, "no other process writes to the run"),
+            Err(Error::Unavailable(_)) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        open = Some(again);
+    }
+}
+
+/// The leaders of the logs move under load: the server answers with errors of its own, among them
+/// 10164 (another publish is in process), and none of them loses or doubles a record.
+#[test]
+fn leaders_that_move_under_load_lose_and_double_nothing() {
+    const RUNS: u64 = 6;
+    let cluster = OwnCluster::start();
+    let settings = settings_on(&cluster.urls()).replicas(3).partitions(2);
+    let settings = settings.answer_time(Duration::from_secs(2));
+    let begun = std::time::Instant::now();
+    let store = loop {
+        match NatsStore::open(&settings) {
+            Ok(store) => break store,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(90), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    };
+    let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let writers = (0..RUNS).map(|n| {
+        let (store, over) = (store.clone(), std::sync::Arc::clone(&over));
+        std::thread::spawn(move || {
+            let mut head = append_surely(&store, started(n));
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                let next = record(run_id(n), head, head.sequence + 1, b"more");
+                head = append_surely(&store, next);
+            }
+            head
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let given = std::env::var("WINDLASS_FAULTS").ok();
+    let wanted: u64 = given.map_or(6, |text| text.parse().unwrap());
+    let mut moves = 0;
+    while moves < wanted {
+        std::thread::sleep(Duration::from_millis(300));
+        // One that is just being chosen cannot step down.
+        moves += store.move_leaders_for_tests().wait().unwrap_or(0);
+    }
+    over.store(true, std::sync::atomic::Ordering::Relaxed);
+    let heads: Vec<Head> = writers.into_iter().map(|it| it.join().unwrap()).collect();
+    let mut total = 0;
+    for (n, head) in (0..).zip(heads) {
+        let records = loop {
+            match store.read(run_id(n), 1, usize::MAX).wait() {
+                Ok(records) => break records,
+                Err(Error::Unavailable(_)) => std::thread::sleep(Duration::from_millis(50)),
+                Err(error) => panic!("{error:?}"),
+            }
+        };
+        assert_eq!(records.len() as u64, head.sequence);
+        assert_eq!(records.last().map(windlass_store::Record::head), Some(head));
+        total += head.sequence;
+    }
+    println!("{total} records while leaders moved {moves} times");
+    println!("figure nats-leader-moved {moves}");
+}
+
 /// A run that has ended leaves one message in its stream, which still is its fence, and reads give
 /// every record.
 #[test]

@@ -39,6 +39,7 @@ fn parked_gates() -> String {
 
 const PARK: &str = "update workflow_executions set parked = true where id = any($1) \
      and status = 'Pending' and not dead and not parked and concurrency_key is not null";
+const UNPARK: &str = "update workflow_executions set parked = false where id = any($1) and parked";
 const COUNTS: &str = "select e.concurrency_key, count(*) from workflow_executions e \
      where e.status in ('Running', 'Paused') and not e.dead and e.concurrency_key is not null \
      group by e.concurrency_key order by e.concurrency_key";
@@ -60,6 +61,23 @@ const HAS_WORK: &str = "select exists (select from workflow_executions e \
      or exists (select from pool_slots s where $1::int4[] is null or s.partition = any($1))";
 
 impl PostgresStore {
+    /// Executes a statement for these runs, in the order in which others lock them.
+    fn mark_runs(
+        &self,
+        statement: &'static str,
+        runs: Vec<RunId>,
+    ) -> Pending<'_, Result<(), Error>> {
+        let mut runs: Vec<_> = runs.into_iter().map(uuid).collect();
+        runs.sort_unstable();
+        self.call_again(move |session| {
+            let runs = runs.clone();
+            async move {
+                session.execute(statement, &[&runs]).await?;
+                Ok(())
+            }
+        })
+    }
+
     /// Rows of runs that meet a condition, by their ids.
     fn page_of_runs(
         &self,
@@ -126,15 +144,11 @@ impl Admission for PostgresStore {
     }
 
     fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
-        let mut runs: Vec<_> = runs.into_iter().map(uuid).collect();
-        runs.sort_unstable();
-        self.call_again(move |session| {
-            let runs = runs.clone();
-            async move {
-                session.execute(PARK, &[&runs]).await?;
-                Ok(())
-            }
-        })
+        self.mark_runs(PARK, runs)
+    }
+
+    fn unpark(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+        self.mark_runs(UNPARK, runs)
     }
 
     fn parked(

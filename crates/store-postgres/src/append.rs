@@ -14,6 +14,7 @@ use tokio_postgres::types::ToSql;
 use windlass_store::{Append, Head, REQUEST_CLAIM, checksum};
 
 use crate::codec::{Moment, codes_text, labels_text, signed, tenant, text, uuid, version};
+use crate::entry::Entry;
 
 /// A parameter of the statement.
 pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
@@ -23,6 +24,7 @@ pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     begins: bool,
+    several: bool,
     claims: bool,
     values: bool,
     rows: bool,
@@ -33,10 +35,11 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn of(batch: &[&Append]) -> Self {
-        let any = |test: fn(&Append) -> bool| batch.iter().any(|append| test(append));
+    pub(crate) fn of(batch: &[&Entry]) -> Self {
+        let any = |test: fn(&Append) -> bool| batch.iter().any(|entry| test(&entry.last));
         Self {
-            begins: any(|append| append.head.sequence == 0),
+            begins: batch.iter().any(|entry| entry.head().sequence == 0),
+            several: batch.iter().any(|entry| entry.len() > 1),
             claims: any(|append| !append.claims.is_empty()),
             values: any(|append| !append.blobs.is_empty() || !append.uses.is_empty()),
             rows: any(|append| append.row.is_some()),
@@ -50,18 +53,30 @@ impl Shape {
     /// The statement's text.
     pub(crate) fn text(self) -> String {
         let mut text = Text::default();
-        text.arrays("i", APPENDS);
+        // Each entry of a batch without several records has one.
+        let count = match self.several {
+            true => "fit.count",
+            false => "1",
+        };
+        match self.several {
+            true => text.arrays("i", &[APPENDS, COUNTED].concat()),
+            false => text.arrays("i", APPENDS),
+        }
         self.conditions(&mut text);
-        text.part("moved", MOVE);
+        text.part("moved", &MOVE.replace("COUNT", count));
         match self.begins {
             true => {
-                text.part("begun", BEGIN);
+                text.part("begun", &BEGIN.replace("COUNT", count));
                 text.part("heads", HEADS);
                 text.part("won", "select * from moved union all select * from begun");
             }
             false => text.part("won", "select * from moved"),
         }
         text.part("records", RECORDS);
+        if self.several {
+            text.arrays("e", EARLIER);
+            text.part("earlier", EARLIER_RECORDS);
+        }
         text.part("changes", CHANGES);
         if self.claims {
             text.part("claimed", CLAIMS);
@@ -157,6 +172,23 @@ const APPENDS: &[(&str, &str)] = &[
     ("body", "bytea"),
 ];
 
+/// How many records an entry has.
+const COUNTED: &[(&str, &str)] = &[("count", "int8")];
+
+/// The records before the last one of an entry.
+const EARLIER: &[(&str, &str)] = &[
+    ("n", "int4"),
+    ("seq", "int8"),
+    ("chain", "bytea"),
+    ("append_id", "int8"),
+    ("writer", "int8"),
+    ("body", "bytea"),
+];
+
+const EARLIER_RECORDS: &str = "insert into record (run, seq, writer, append_id, chain, body) \
+     select won.run, e.seq, e.writer, e.append_id, e.chain, e.body \
+     from e join won on won.n = e.n";
+
 const CLAIMED: &[(&str, &str)] = &[
     ("n", "int4"),
     ("namespace", "text"),
@@ -178,12 +210,12 @@ const VALUE_BYTES: &[(&str, &str)] = &[("digest", "bytea"), ("bytes", "bytea")];
 const THERE: &str = "not exists (select from v where v.n = i.n and v.stored \
      and not exists (select from blob where blob.digest = v.digest))";
 
-const MOVE: &str = "update head h set seq = h.seq + 1, append_id = fit.append_id, \
+const MOVE: &str = "update head h set seq = h.seq + COUNT, append_id = fit.append_id, \
      chain = fit.chain from fit where h.run = fit.run and h.seq = fit.expected \
      and h.chain = fit.before and h.append_id = fit.before_id \
      returning fit.n, h.run, h.seq, h.dead, fit.chain, fit.append_id, fit.writer, fit.body";
 
-const BEGIN: &str = "select n, run, 1::int8 as seq, false as dead, chain, append_id, writer, body \
+const BEGIN: &str = "select n, run, COUNT::int8 as seq, false as dead, chain, append_id, writer, body \
      from fit where expected = 0 and not exists (select from head h where h.run = fit.run)";
 
 const HEADS: &str = "insert into head (run, seq, append_id, chain) \
@@ -320,8 +352,10 @@ const CONSUME: &str = "delete from inbox using x join won on won.n = x.n \
 
 /// The parameters of the statement of [`Shape::text`], in its order. The runs of the batch differ
 /// and are in order, and so do its claims.
-pub(crate) fn parameters<'a>(shape: Shape, batch: &[&'a Append]) -> Vec<Parameter<'a>> {
-    let mut parameters = heads(batch);
+pub(crate) fn parameters<'a>(shape: Shape, entries: &[&'a Entry]) -> Vec<Parameter<'a>> {
+    let mut parameters = heads(shape, entries);
+    let batch: Vec<&'a Append> = entries.iter().map(|entry| &entry.last).collect();
+    let batch = &batch[..];
     if shape.claims {
         parameters.extend(claims(batch));
     }
@@ -330,6 +364,9 @@ pub(crate) fn parameters<'a>(shape: Shape, batch: &[&'a Append]) -> Vec<Paramete
     }
     if shape.consumes {
         parameters.extend(named(batch, |append| &append.consumed));
+    }
+    if shape.several {
+        parameters.extend(earlier(entries));
     }
     if shape.rows {
         let with = (0i32..).zip(batch);
@@ -378,37 +415,67 @@ fn freed<'a>(batch: &[&'a Append]) -> Vec<Parameter<'a>> {
     vec![Box::new(numbers), Box::new(instances), Box::new(attempts)]
 }
 
-fn heads<'a>(batch: &[&'a Append]) -> Vec<Parameter<'a>> {
-    let count = batch.len();
+fn heads<'a>(shape: Shape, entries: &[&'a Entry]) -> Vec<Parameter<'a>> {
+    let count = entries.len();
     let mut expected = Vec::with_capacity(count);
     let mut before: Vec<&'a [u8]> = Vec::with_capacity(count);
+    let mut before_ids = Vec::with_capacity(count);
     let mut chains = Vec::with_capacity(count);
-    for append in batch {
-        let odd = append.head.sequence == 0 && append.head != Head::NONE;
+    for entry in entries {
+        let head = &entry.earlier.first().unwrap_or(&entry.last).head;
+        let odd = head.sequence == 0 && *head != Head::NONE;
         // No log ends there, so that such an append is refused.
-        expected.push(if odd {
-            -1
-        } else {
-            signed(append.head.sequence)
-        });
-        before.push(&append.head.chain);
-        chains.push(checksum::next_head(append).chain.to_vec());
+        expected.push(if odd { -1 } else { signed(head.sequence) });
+        before.push(&head.chain);
+        before_ids.push(signed(head.append_id));
+        chains.push(checksum::next_head(&entry.last).chain.to_vec());
     }
     let each = |number: fn(&Append) -> u64| -> Vec<i64> {
-        batch.iter().map(|append| signed(number(append))).collect()
+        let numbers = entries.iter().map(|entry| signed(number(&entry.last)));
+        numbers.collect()
     };
-    let numbers: Vec<i32> = (0..).zip(batch).map(|(n, _)| n).collect();
-    let runs: Vec<_> = batch.iter().map(|append| uuid(append.run)).collect();
-    let bodies: Vec<&'a [u8]> = batch.iter().map(|append| &append.record[..]).collect();
-    vec![
+    let numbers: Vec<i32> = (0..).zip(entries).map(|(n, _)| n).collect();
+    let runs: Vec<_> = entries.iter().map(|entry| uuid(entry.last.run)).collect();
+    let bodies: Vec<&'a [u8]> = entries.iter().map(|it| &it.last.record[..]).collect();
+    let mut parameters: Vec<Parameter<'a>> = vec![
         Box::new(numbers),
         Box::new(runs),
         Box::new(expected),
         Box::new(before),
-        Box::new(each(|append| append.head.append_id)),
+        Box::new(before_ids),
         Box::new(chains),
         Box::new(each(|append| append.append_id)),
         Box::new(each(|append| append.writer.0)),
+        Box::new(bodies),
+    ];
+    if shape.several {
+        let counts = entries.iter().map(|entry| signed(entry.len() as u64));
+        parameters.push(Box::new(counts.collect::<Vec<i64>>()));
+    }
+    parameters
+}
+
+/// The arrays of [`EARLIER`].
+fn earlier<'a>(entries: &[&'a Entry]) -> Vec<Parameter<'a>> {
+    let (mut numbers, mut sequences, mut chains) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ids, mut writers, mut bodies) = (Vec::new(), Vec::new(), Vec::<&'a [u8]>::new());
+    for (n, entry) in (0i32..).zip(entries) {
+        for append in &entry.earlier {
+            let head = checksum::next_head(append);
+            numbers.push(n);
+            sequences.push(signed(head.sequence));
+            chains.push(head.chain.to_vec());
+            ids.push(signed(append.append_id));
+            writers.push(signed(append.writer.0));
+            bodies.push(&append.record);
+        }
+    }
+    vec![
+        Box::new(numbers),
+        Box::new(sequences),
+        Box::new(chains),
+        Box::new(ids),
+        Box::new(writers),
         Box::new(bodies),
     ]
 }

@@ -86,6 +86,11 @@ impl Access {
                  set lock_timeout = '2s'; "
             }
             Kind::Pooled => "set statement_timeout = '30s'; set jit = off; ",
+            // The same few statements again and again: planning one takes longer than it does.
+            Kind::Queue => {
+                "set plan_cache_mode = force_generic_plan; set jit = off; \
+                 set enable_seqscan = off; set statement_timeout = '30s'; "
+            }
             Kind::Wakes => "set statement_timeout = '10s'; ",
         };
         format!(
@@ -107,13 +112,13 @@ impl Access {
         }
     }
 
-    /// The pool of connections for everything but appends and wake-ups.
-    pub(crate) fn pool(&self, size: usize) -> Result<Pool, OpenError> {
+    /// A pool of connections for calls of a kind.
+    pub(crate) fn pool(&self, kind: Kind, size: usize) -> Result<Pool, OpenError> {
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
         let manager = Manager::from_config(self.config.clone(), self.tls.clone(), recycling);
-        let preamble = self.preamble(Kind::Pooled);
+        let preamble = self.preamble(kind);
         let prepare = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
             let preamble = preamble.clone();
             Box::pin(async move {
@@ -197,6 +202,8 @@ impl Access {
 pub(crate) enum Kind {
     /// Appends.
     Writer,
+    /// The work queue and inboxes.
+    Queue,
     /// Everything else.
     Pooled,
     /// `NOTIFY` or `LISTEN`.

@@ -1,19 +1,23 @@
 //! What a store needs whose logs are kept elsewhere and whose rows are kept here: many heads at
-//! once, which values logs refer to, and removing runs whose removal is decided already.
+//! once, records in the order in which they were made durable there, which values logs refer to,
+//! and removing runs whose removal is decided already.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
 use windlass_core::{Digest, RunId};
-use windlass_store::{Error, Head, Pending, RunRow};
+use windlass_store::{Append, Error, Head, Pending, RunRow};
 
 use crate::codec::{Columns as _, RUN_COLUMNS, run_row, uuid};
+use crate::entry;
 use crate::error::Fault;
 use crate::retention::{self, FORGETTABLE};
-use crate::store::PostgresStore;
+use crate::store::{PostgresStore, blockable};
 
-const HEADS: &str = "select seq, append_id, chain, run from head where run = any($1)";
+/// Each is looked up by its key: a plan that was made for an empty table would scan all.
+const HEADS: &str = "select h.seq, h.append_id, h.chain, h.run from unnest($1::uuid[]) i(run) \
+     cross join lateral (select * from head where head.run = i.run offset 0) h";
 const VALUES: &str = "select distinct digest from blob_use where run = any($1)";
 const USED: &str = "select distinct digest from blob_use where digest = any($1)";
 
@@ -22,6 +26,24 @@ fn digest(bytes: &[u8]) -> Option<Digest> {
 }
 
 impl PostgresStore {
+    /// Appends records that are durable elsewhere, those of one run in few statements; whether each
+    /// is stored. One that is not may be refused, or its fate unknown: appended by itself, it gets
+    /// an answer.
+    pub fn follow(&self, appends: Vec<Append>) -> Pending<'_, Vec<bool>> {
+        let mut stored = vec![false; appends.len()];
+        let (entries, places): (Vec<_>, Vec<_>) = entry::joined(appends).into_iter().unzip();
+        let inner = Arc::clone(&self.inner);
+        blockable(async move {
+            let answers = inner.writers.append(entries).await;
+            for (answer, places) in answers.into_iter().zip(places) {
+                for place in places {
+                    stored[place] = answer.is_ok();
+                }
+            }
+            stored
+        })
+    }
+
     /// The heads of these runs; a run without a log is left out.
     pub fn heads(&self, runs: Vec<RunId>) -> Pending<'_, Result<HashMap<RunId, Head>, Error>> {
         self.call_long(move |session| async move {
@@ -74,10 +96,10 @@ impl PostgresStore {
     /// asked again. Those that are gone already are passed over.
     pub fn remove_runs(&self, runs: Vec<RunId>, keep: bool) -> Pending<'_, Result<(), Error>> {
         let inner = Arc::clone(&self.inner);
-        self.task(async move {
+        self.task(Box::pin(async move {
             let runs: Vec<Uuid> = runs.into_iter().map(uuid).collect();
             retention::remove(&inner, &runs, keep).await?;
             Ok(())
-        })
+        }))
     }
 }

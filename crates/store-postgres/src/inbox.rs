@@ -6,17 +6,24 @@ use std::sync::Arc;
 
 use windlass_core::RunId;
 use windlass_store::{
-    Error, Inbox, InboxBounds, InboxItem, Offer, OfferAnswer, Partitions, Pending,
+    Error, Inbox, InboxBounds, InboxItem, Offer, OfferAnswer, Partition, Partitions, Pending,
+    offered_bells,
 };
 
 use crate::codec::{Columns as _, limit, numbers, text, uuid, version};
 use crate::error::Fault;
-use crate::store::{PostgresStore, Session};
+use crate::store::{PostgresStore, Session, blockable};
 
 /// In the order of the keys, so that offers of different processes do not deadlock.
 const OFFER: &str = "insert into inbox (run, key, partition, body) \
      select * from unnest($1::uuid[], $2::text[], $3::int4[], $4::bytea[]) as t(run, key, partition, body) \
      order by run, key collate \"C\" on conflict do nothing returning run, key";
+/// One offer, with its bell: a notification of its own would be one more way to the database.
+const OFFER_ALONE: &str = "with o as (insert into inbox (run, key, partition, body) \
+     select * from unnest($1::uuid[], $2::text[], $3::int4[], $4::bytea[]) \
+     on conflict do nothing returning run, key, partition) \
+     select o.run, o.key, pg_notify('windlass_' || current_schema(), \
+     'o' || o.partition || '.' || o.run) from o";
 /// The first item, and those after it that keep within the bytes.
 const PAGE: &str = "select key, body, number from (select key, body, number, \
      sum(octet_length(body)) over o as total, row_number() over o as n from \
@@ -33,34 +40,55 @@ const REFUSE: &str =
 const ANSWER: &str = "select refusal from inbox where run = $1 and key = $2";
 const DISCARD: &str = "delete from inbox where run = $1 and key = $2";
 
-/// Keeps offers; whether each is the first under its key.
+/// What became of an offer.
+#[derive(Clone, Copy)]
+pub(crate) struct Offered {
+    is_first: bool,
+    is_rung: bool,
+}
+
+/// Keeps offers.
 pub(crate) fn send(
     session: Session,
     offers: Arc<Vec<Offer>>,
-) -> Pending<'static, Result<Vec<bool>, Fault>> {
+) -> Pending<'static, Result<Vec<Offered>, Fault>> {
     Box::pin(async move {
         let runs: Vec<_> = offers.iter().map(|offer| uuid(offer.run)).collect();
         let keys: Vec<_> = offers.iter().map(|offer| text(&offer.key)).collect();
         let partitions: Vec<_> = offers.iter().map(|it| version(it.partition.0)).collect();
         let bodies: Vec<&[u8]> = offers.iter().map(|offer| &offer.bytes[..]).collect();
+        let is_alone = offers.len() == 1;
+        let sql = if is_alone { OFFER_ALONE } else { OFFER };
         let rows = session
-            .rows(OFFER, &[&runs, &keys, &partitions, &bodies])
+            .rows(sql, &[&runs, &keys, &partitions, &bodies])
             .await?;
         let mut added: HashSet<(RunId, Box<str>)> = HashSet::with_capacity(rows.len());
         for row in &rows {
             added.insert((row.run(0)?, row.text(1)?));
         }
         // Of two offers under one key the first wins.
-        let answers = offers
-            .iter()
-            .map(|offer| added.remove(&(offer.run, offer.key.clone())));
+        let answers = offers.iter().map(|offer| Offered {
+            is_first: added.remove(&(offer.run, offer.key.clone())),
+            is_rung: is_alone,
+        });
         Ok(answers.collect())
     })
 }
 
 impl Inbox for PostgresStore {
     fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>> {
-        self.together(|lines| &lines.offers, offers)
+        let runs: Vec<(Partition, RunId)> =
+            offers.iter().map(|it| (it.partition, it.run)).collect();
+        let offered = self.together(|lines| &lines.offers, offers);
+        let inner = Arc::clone(&self.inner);
+        blockable(async move {
+            let offered = offered.await?;
+            let firsts: Vec<bool> = offered.iter().map(|it| it.is_first).collect();
+            if offered.iter().any(|it| !it.is_rung) {
+                inner.bells.ring_beside(offered_bells(&runs, &firsts));
+            }
+            Ok(firsts)
+        })
     }
 
     fn inbox_page(
@@ -69,7 +97,7 @@ impl Inbox for PostgresStore {
         after: u64,
         most: InboxBounds,
     ) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
-        self.call(move |session| async move {
+        self.call_queue(move |session| async move {
             let after = i64::try_from(after).unwrap_or(i64::MAX);
             let (items, bytes) = (limit(most.items), limit(most.bytes));
             let rows = session
@@ -122,7 +150,7 @@ impl Inbox for PostgresStore {
 
     fn answer(&self, run: RunId, key: &str) -> Pending<'_, Result<Option<OfferAnswer>, Error>> {
         let key = text(key).into_owned();
-        self.call(move |session| async move {
+        self.call_queue(move |session| async move {
             let row = session.first(ANSWER, &[&uuid(run), &key]).await?;
             let answer = row.map(|row| {
                 let refusal: Option<Vec<u8>> = row.try_get(0)?;

@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 use windlass_core::RunId;
-use windlass_store::{AuditEntry, Error, LeaseAnswer, Offer, Pending, WorkItem};
+use windlass_store::{AuditEntry, Error, ItemOutcome, LeaseAnswer, Offer, Pending, WorkItem};
 
+use crate::connect::Kind;
 use crate::error::Fault;
+use crate::inbox::Offered;
 use crate::query::ReadRow;
+use crate::settle::Settled;
 use crate::store::{ANSWER, Inner, PostgresStore, Session, blockable, closed};
 use crate::work::Completion;
-use crate::{audit, inbox, query, work};
+use crate::{audit, inbox, query, settle, work};
 
 /// The most callers, and bytes, of one statement; a single caller may bring more.
 const MOST_CALLERS: usize = 1_000;
@@ -27,9 +30,11 @@ type Statement<T, A> = fn(Session, Arc<Vec<T>>) -> Pending<'static, Result<Vec<A
 /// The lines of a store, one for each kind of call.
 pub(crate) struct Lines {
     pub(crate) audit: Line<AuditEntry, ()>,
-    pub(crate) pushes: Line<WorkItem, ()>,
+    /// Whether the statement rang for the item.
+    pub(crate) pushes: Line<WorkItem, bool>,
+    pub(crate) outcomes: Line<ItemOutcome, Settled>,
     pub(crate) completions: Line<Completion, LeaseAnswer>,
-    pub(crate) offers: Line<Offer, bool>,
+    pub(crate) offers: Line<Offer, Offered>,
     pub(crate) rows: Line<RunId, ReadRow>,
 }
 
@@ -37,11 +42,12 @@ impl Default for Lines {
     fn default() -> Self {
         Self {
             // Its numbers have no gaps: one statement after the other.
-            audit: Line::new(1, audit::send, |entry| entry.detail.len()),
-            pushes: Line::new(2, work::send_pushes, |item| item.payload.len()),
-            completions: Line::new(2, work::send_completions, |_| 0),
-            offers: Line::new(2, inbox::send, |offer| offer.bytes.len()),
-            rows: Line::new(2, query::send_rows, |_| 0),
+            audit: Line::new(1, Kind::Pooled, audit::send, |entry| entry.detail.len()),
+            pushes: Line::new(2, Kind::Queue, work::send_pushes, |it| it.payload.len()),
+            outcomes: Line::new(2, Kind::Queue, settle::send, |it| it.offer.bytes.len()),
+            completions: Line::new(2, Kind::Queue, work::send_completions, |_| 0),
+            offers: Line::new(2, Kind::Queue, inbox::send, |offer| offer.bytes.len()),
+            rows: Line::new(2, Kind::Pooled, query::send_rows, |_| 0),
         }
     }
 }
@@ -50,6 +56,8 @@ impl Default for Lines {
 pub(crate) struct Line<T, A> {
     state: Mutex<State<T, A>>,
     most_senders: usize,
+    /// The connections of its statements.
+    kind: Kind,
     send: Statement<T, A>,
     bytes: fn(&T) -> usize,
 }
@@ -66,13 +74,14 @@ struct Waiting<T, A> {
 }
 
 impl<T: Clone, A> Line<T, A> {
-    fn new(most_senders: usize, send: Statement<T, A>, bytes: fn(&T) -> usize) -> Self {
+    fn new(most_senders: usize, kind: Kind, send: Statement<T, A>, bytes: fn(&T) -> usize) -> Self {
         Self {
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
                 senders: 0,
             }),
             most_senders,
+            kind,
             send,
             bytes,
         }
@@ -156,7 +165,10 @@ impl<T: Clone, A> Line<T, A> {
             let mut tries = 0;
             loop {
                 tries += 1;
-                let session = inner.session().await?;
+                let session = match self.kind {
+                    Kind::Queue => inner.queue_session().await?,
+                    _ => inner.session().await?,
+                };
                 match (self.send)(session, Arc::clone(items)).await {
                     Err(fault) if fault.is_race() && tries < MOST_TRIES => {}
                     Err(fault) if fault.is_culprit() => return Ok(Err(fault.into_error())),
@@ -185,7 +197,7 @@ impl PostgresStore {
         let (answers, begins) = line(&self.inner.lines).join(items);
         if begins {
             let inner = Arc::clone(&self.inner);
-            self.inner.spawn(async move {
+            let sending = Box::pin(async move {
                 let line = line(&inner.lines);
                 loop {
                     let taken = line.take();
@@ -195,6 +207,7 @@ impl PostgresStore {
                     line.serve(&inner, taken).await;
                 }
             });
+            self.inner.spawn(line(&self.inner.lines).kind, sending);
         }
         blockable(async move { answers.await.unwrap_or_else(|_| Err(closed())) })
     }

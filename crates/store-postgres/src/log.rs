@@ -19,7 +19,8 @@ impl Log for PostgresStore {
         if batch.is_empty() {
             return Box::pin(std::future::ready(Vec::new()));
         }
-        blockable(self.inner.writers.append(batch))
+        let entries = batch.into_iter().map(Into::into).collect();
+        blockable(self.inner.writers.append(entries))
     }
 
     fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>> {
@@ -56,9 +57,9 @@ impl Log for PostgresStore {
 
     fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
         let inner = Arc::clone(&self.inner);
-        self.task(async move {
+        self.task(Box::pin(async move {
             let packed = segment::compact(&inner, run, through).await;
             packed.map_err(crate::error::Fault::into_error)
-        })
+        }))
     }
 }

@@ -6,12 +6,12 @@ use tokio_postgres::{Client, Transaction};
 use windlass_store::Error;
 
 use crate::OpenError;
-use crate::connect::Access;
+use crate::connect::{Access, quoted};
 use crate::error::from_postgres;
-use crate::settings::Settings;
+use crate::settings::{SchemaChange, Settings};
 
 /// The statements that lead from each version to the next; the first from an empty schema.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../migrations/0001_schema.sql"),
     include_str!("../migrations/0002_pools.sql"),
     include_str!("../migrations/0003_roles.sql"),
@@ -20,16 +20,19 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../migrations/0006_named_leases.sql"),
     include_str!("../migrations/0007_fences.sql"),
     include_str!("../migrations/0008_last_lease.sql"),
+    include_str!("../migrations/0009_items_channel.sql"),
 ];
 
 /// The oldest PostgreSQL that the statements are written for.
 const OLDEST_SERVER: i32 = 140_000;
 
 /// What a process needs to know of the schema that it opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) partitions: u32,
     pub(crate) version: usize,
+    /// The channel of bells that bring what was offered.
+    pub(crate) items_channel: String,
 }
 
 /// Checks the server and the schema, and makes or changes the tables if they are missing or old.
@@ -101,22 +104,28 @@ async fn in_turn(
     let work = client.transaction().await?;
     let lock = "select pg_advisory_xact_lock(hashtext('windlass migrate'), hashtext($1))";
     work.execute(lock, &[&settings.schema]).await?;
-    let version = match exists(&work, settings).await? {
-        false => {
-            work.batch_execute(&format!("create schema {}", access.schema))
-                .await?;
-            0
+    let found = schema(&work, settings).await?;
+    let version = match &found {
+        None => 0,
+        Some(found) => {
+            may_use(found, access, settings)?;
+            version(&work, access, settings).await?
         }
-        true => version(&work, access, settings).await?,
     };
+    may_change(version, access, settings)?;
+    if found.is_none() {
+        make_schema(&work, access, settings).await?;
+    }
     if version < MIGRATIONS.len() {
         migrate(&work, access, settings, version).await?;
     }
     let partitions = meta(&work, access, "partitions").await?;
     let partitions = partitions.and_then(|text| text.parse().ok());
-    let Some(partitions) = partitions else {
+    let items_channel = meta(&work, access, "items_channel").await?;
+    let (Some(partitions), Some(items_channel)) = (partitions, items_channel) else {
         return refused(format!(
-            "schema {} does not say how many partitions it has; it is damaged: restore a backup",
+            "schema {} does not say how many partitions it has, or where its bells ring; it is \
+             damaged: restore a backup",
             settings.schema
         ));
     };
@@ -130,14 +139,94 @@ async fn in_turn(
     }
     work.commit().await?;
     Ok(Opened {
+        items_channel,
         partitions,
         version: MIGRATIONS.len(),
     })
 }
 
-async fn exists(work: &Transaction<'_>, settings: &Settings) -> Result<bool, Problem> {
-    let sql = "select exists (select from pg_namespace where nspname = $1)";
-    Ok(work.query_one(sql, &[&settings.schema]).await?.try_get(0)?)
+async fn make_schema(
+    work: &Transaction<'_>,
+    access: &Access,
+    settings: &Settings,
+) -> Result<(), Problem> {
+    let schema = &access.schema;
+    let made = work.batch_execute(&format!("create schema {schema}")).await;
+    let Err(error) = made else { return Ok(()) };
+    let Some(refusal) = error.as_db_error() else {
+        return Err(error.into());
+    };
+    if *refusal.code() != SqlState::INSUFFICIENT_PRIVILEGE {
+        return Err(error.into());
+    }
+    let (text, user) = (refusal.message(), user(settings));
+    refused(format!(
+        "the database user {user} may not make schema {schema}: {text}; let an administrator \
+         run: CREATE SCHEMA {schema} AUTHORIZATION {}",
+        quoted(user)
+    ))
+}
+
+/// A schema that exists.
+struct Found {
+    owner: String,
+    /// Whether the user may use it.
+    usable: bool,
+}
+
+async fn schema(work: &Transaction<'_>, settings: &Settings) -> Result<Option<Found>, Problem> {
+    let sql = "select pg_get_userbyid(nspowner)::text, has_schema_privilege(oid, 'usage') \
+               from pg_namespace where nspname = $1";
+    let row = work.query_opt(sql, &[&settings.schema]).await?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Found {
+        owner: row.try_get(0)?,
+        usable: row.try_get(1)?,
+    }))
+}
+
+/// PostgreSQL passes over a schema that the user may not use as if it were missing.
+fn may_use(found: &Found, access: &Access, settings: &Settings) -> Result<(), Problem> {
+    if found.usable {
+        return Ok(());
+    }
+    let (schema, user) = (&access.schema, user(settings));
+    refused(format!(
+        "the database user {user} may not use schema {schema}, which belongs to {}; {}, or name \
+         another schema by `schema=` in the database URL",
+        found.owner,
+        give_schema(access, settings)
+    ))
+}
+
+/// What an administrator does about a schema that exists and that the user may not change.
+fn give_schema(access: &Access, settings: &Settings) -> String {
+    let owner = quoted(user(settings));
+    let schema = &access.schema;
+    format!(
+        "connect as its owner, or let an administrator run: ALTER SCHEMA {schema} OWNER TO {owner}"
+    )
+}
+
+fn user(settings: &Settings) -> &str {
+    settings.config.get_user().unwrap_or("the user")
+}
+
+/// Whether the schema may be made or brought up to date, if that is needed.
+fn may_change(version: usize, access: &Access, settings: &Settings) -> Result<(), Problem> {
+    let (schema, address) = (&settings.schema, &access.address);
+    match (version, settings.change) {
+        (0, SchemaChange::Update | SchemaChange::Nothing) => refused(format!(
+            "schema {schema} of {address} does not exist yet, or is empty; a server makes it when \
+             it starts. If it should be there, check the database and `schema=` in the URL"
+        )),
+        (version, SchemaChange::Nothing) if version < MIGRATIONS.len() => refused(format!(
+            "schema {schema} of {address} has version {version}, and this program works with {}; \
+             the first server of this program that starts brings it up to date",
+            MIGRATIONS.len()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The version of a schema that exists; 0 if it is empty.
@@ -239,6 +328,9 @@ async fn same_cluster(
                      those processes first, and start each with it"
                 ));
             }
+            if settings.change != SchemaChange::Make {
+                return Ok(());
+            }
             let path = format!("set local search_path to {}", access.schema);
             work.batch_execute(&path).await?;
             set_meta(work, "cluster", name).await
@@ -287,11 +379,11 @@ fn missing_right(error: &tokio_postgres::Error, access: &Access, settings: &Sett
     };
     let text = refusal.message();
     let schema = &access.schema;
-    let user = settings.config.get_user().unwrap_or("the user");
+    let user = user(settings);
     match *refusal.code() {
         SqlState::INSUFFICIENT_PRIVILEGE => OpenError::refused(format!(
-            "the database user {user} may not make or use schema {schema}: {text}; let an \
-             administrator run: CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {user}"
+            "the database user {user} may not use or change schema {schema}: {text}; {}",
+            give_schema(access, settings)
         )),
         _ => OpenError::Away(from_postgres(error)),
     }

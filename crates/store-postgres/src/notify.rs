@@ -1,7 +1,8 @@
 //! The two connections for wake-ups: one that notifies and one that listens, each opened when it
 //! is first needed. Notifications never go with an append: `NOTIFY` takes a lock on the whole
-//! database when it commits. The first ring goes out at once, those of the next few milliseconds
-//! together.
+//! database when it commits. An offer or an item of the queue that comes alone brings its own. A ring
+//! that comes alone goes out at once. Once several came together, many runs are at work, and those of
+//! the next few milliseconds share a notification.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
@@ -11,22 +12,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::{AsyncMessage, Client};
-use windlass_store::{Bell, Error, Partition};
+use windlass_core::RunId;
+use windlass_store::{Bell, Error, InboxItem, Offer, Partition};
 
 use crate::connect::{Access, Kind, quoted};
 use crate::error::from_postgres;
 use crate::store::closed;
 use crate::wakes::Ear;
 
-/// Rings within this time after one that went out go out together.
+/// Rings within this time after several that went out together go out together, too.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// A notification holds less than 8,000 bytes.
 const MOST_BYTES: usize = 7_000;
+
+/// A longer offer does not go with its bell.
+const MOST_ITEM: usize = 3_000;
 
 /// How long a new listener waits for its own sign before it sends it again, and how often.
 const SIGN_TIME: Duration = Duration::from_secs(2);
@@ -35,6 +41,11 @@ const MOST_SIGNS: usize = 5;
 /// How long the listener waits before it connects again.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// The channel of bells.
+pub(crate) fn channel(schema: &str) -> String {
+    format!("windlass_{schema}")
+}
 
 /// Bells, or the sign of a listener that is about to begin.
 struct Ring {
@@ -66,8 +77,9 @@ struct Ears {
 }
 
 impl Bells {
-    pub(crate) fn start(access: &Access, schema: &str) -> Self {
-        let channel = format!("windlass_{schema}");
+    pub(crate) fn start(access: &Access, schema: &str, items: &str, home: &Handle) -> Self {
+        let channel = channel(schema);
+        let channels = [channel.clone(), items.to_owned()];
         let (rings, receiver) = mpsc::unbounded_channel();
         let tower = Arc::new(Tower::default());
         let notifier = Notifier {
@@ -75,8 +87,8 @@ impl Bells {
             channel: channel.clone(),
             client: None,
         };
-        let notifying = tokio::spawn(notifier.run(receiver));
-        let listening = tokio::spawn(listen(access.clone(), channel, Arc::clone(&tower)));
+        let notifying = home.spawn(notifier.run(receiver));
+        let listening = home.spawn(listen(access.clone(), channels, Arc::clone(&tower)));
         Self {
             rings,
             tower,
@@ -89,6 +101,20 @@ impl Bells {
             true => Ok(()),
             false => self.send(bells, None).await,
         }
+    }
+
+    /// Rings without waiting until the bells went out.
+    pub(crate) fn ring_beside(&self, bells: Vec<Bell>) {
+        if bells.is_empty() {
+            return;
+        }
+        let reply = oneshot::channel().0;
+        // A hint, also of a store that is closed.
+        let _ = self.rings.send(Ring {
+            bells,
+            sign: None,
+            reply,
+        });
     }
 
     async fn send(&self, bells: Vec<Bell>, sign: Option<String>) -> Result<(), Error> {
@@ -148,15 +174,21 @@ impl Tower {
     }
 
     fn heard(&self, payload: &str) {
-        let mut bells = Vec::new();
+        let (mut bells, mut items, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for word in payload.split(',') {
-            match bell(word) {
-                Some(bell) => bells.push(bell),
-                None => self.begin(word),
+            let Some(bell) = bell(word) else {
+                self.begin(word);
+                continue;
+            };
+            bells.push(bell);
+            match (bell, item(word)) {
+                (_, Some(item)) => items.push(item),
+                (Bell::Offered(_, run), None) => unread.push(run),
+                _ => {}
             }
         }
         if !bells.is_empty() {
-            self.each(|ear| ear.rung(&bells));
+            self.each(|ear| ear.rung(&bells, &items, &unread));
         }
     }
 
@@ -171,6 +203,42 @@ impl Tower {
     }
 }
 
+/// The bell for an offer, with the offer in it if it is short: the owner need not read it.
+pub(crate) fn with_item(offer: &Offer) -> String {
+    let bell = word(Bell::Offered(offer.partition, offer.run));
+    let is_plain = |it: u8| it.is_ascii_graphic() && it != b',' && it != b'.';
+    if offer.bytes.len() > MOST_ITEM || offer.key.len() > 200 || !offer.key.bytes().all(is_plain) {
+        return bell;
+    }
+    let mut text = format!("{bell}.{}.", offer.key);
+    for byte in &offer.bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The offer in a bell.
+fn item(word: &str) -> Option<(RunId, InboxItem)> {
+    let mut parts = word.strip_prefix('o')?.splitn(4, '.').skip(1);
+    let run = parts.next()?.parse().ok()?;
+    let (key, hex) = (parts.next()?, parts.next()?);
+    let digits: Option<Vec<u8>> = hex
+        .bytes()
+        .map(|it| u8::try_from(char::from(it).to_digit(16)?).ok())
+        .collect();
+    let bytes = digits?
+        .chunks_exact(2)
+        .map(|it| it[0] << 4 | it[1])
+        .collect();
+    let item = InboxItem {
+        number: 0,
+        key: key.into(),
+        bytes,
+    };
+    Some((run, item))
+}
+
 fn word(bell: Bell) -> String {
     match bell {
         Bell::Sessions => "s".into(),
@@ -180,6 +248,7 @@ fn word(bell: Bell) -> String {
         Bell::Partition(partition) => format!("p{partition}"),
         Bell::Run(run) => format!("r{run}"),
         Bell::Watch(partition, run) => format!("v{partition}.{run}"),
+        Bell::Offered(partition, run) => format!("o{partition}.{run}"),
     }
 }
 
@@ -199,10 +268,14 @@ fn bell(word: &str) -> Option<Bell> {
             .ok()
             .map(|number| Bell::Partition(Partition(number))),
         "r" => rest.parse().ok().map(Bell::Run),
-        "v" => {
-            let (partition, run) = rest.split_once('.')?;
-            let partition = Partition(partition.parse().ok()?);
-            Some(Bell::Watch(partition, run.parse().ok()?))
+        "o" | "v" => {
+            let (partition, rest) = rest.split_once('.')?;
+            let run = rest.split('.').next()?;
+            let (partition, run) = (Partition(partition.parse().ok()?), run.parse().ok()?);
+            Some(match kind {
+                "o" => Bell::Offered(partition, run),
+                _ => Bell::Watch(partition, run),
+            })
         }
         _ => None,
     }
@@ -226,7 +299,11 @@ impl Notifier {
                 waiting.push(next);
             }
             let sent = self.notify(&payloads(&waiting)).await;
-            quiet_until = Instant::now() + GATHER;
+            // A chain whose nodes another process works on rings once for each node: waiting
+            // would make every node as long as the pause.
+            if waiting.len() > 1 {
+                quiet_until = Instant::now() + GATHER;
+            }
             for ring in waiting {
                 // A caller that is gone does not need its answer.
                 let _ = ring.reply.send(sent.clone());
@@ -273,11 +350,11 @@ fn payloads(rings: &[Ring]) -> Vec<String> {
 }
 
 /// Listens for as long as the store is open, and connects again when the connection is lost.
-async fn listen(access: Access, channel: String, tower: Arc<Tower>) {
+async fn listen(access: Access, channels: [String; 2], tower: Arc<Tower>) {
     tower.wanted.notified().await;
     let mut wait = FIRST_WAIT;
     loop {
-        let lost = match hear_all(&access, &channel, &tower, &mut wait).await {
+        let lost = match hear_all(&access, &channels, &tower, &mut wait).await {
             Ok(()) => Error::Unavailable("the connection for notifications was closed".into()),
             Err(error) => error,
         };
@@ -290,7 +367,7 @@ async fn listen(access: Access, channel: String, tower: Arc<Tower>) {
 
 async fn hear_all(
     access: &Access,
-    channel: &str,
+    channels: &[String; 2],
     tower: &Arc<Tower>,
     wait: &mut Duration,
 ) -> Result<(), Error> {
@@ -309,7 +386,8 @@ async fn hear_all(
         Ok(())
     };
     let listening = async {
-        let sql = format!("listen {}", quoted(channel));
+        let [bells, items] = channels.each_ref().map(|it| quoted(it));
+        let sql = format!("listen {bells}; listen {items}");
         let begun = client.batch_execute(&sql).await;
         begun.map_err(|error| from_postgres(&error))?;
         *wait = FIRST_WAIT;
@@ -329,7 +407,7 @@ async fn hear_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::{Millis, RunId};
+    use windlass_core::Millis;
 
     #[test]
     fn bells_are_written_and_read_each_once() {
@@ -342,9 +420,32 @@ mod tests {
             Bell::Partition(Partition(63)),
             Bell::Run(run),
             Bell::Watch(Partition(7), run),
+            Bell::Offered(Partition(7), run),
         ];
         for one in all {
             assert_eq!(bell(&word(one)), Some(one));
+        }
+        let offer = |key: &str, bytes: &[u8]| Offer {
+            run,
+            partition: Partition(7),
+            key: key.into(),
+            bytes: bytes.to_vec(),
+        };
+        let short = with_item(&offer("outcome/7/2/2a", b"{,.\x00}"));
+        assert_eq!(bell(&short), Some(Bell::Offered(Partition(7), run)));
+        let (of, brought) = item(&short).expect("it is short");
+        assert_eq!(
+            (of, &*brought.key, &*brought.bytes),
+            (run, "outcome/7/2/2a", &b"{,.\x00}"[..])
+        );
+        for apart in [
+            offer("outcome/1", &[0; MOST_ITEM + 1]),
+            offer("a,b", b"1"),
+            offer("a.b", b"1"),
+        ] {
+            let word = with_item(&apart);
+            assert_eq!(bell(&word), Some(Bell::Offered(Partition(7), run)));
+            assert!(item(&word).is_none() && !word.contains(','));
         }
         assert_eq!(bell("t00"), None);
         assert_eq!(bell(""), None);

@@ -38,7 +38,7 @@ const CHANGES: &str = "with c as (select xid, run, seq from projection_queue \
      (select xid::text from c order by xid desc limit 1) \
      from c left join projection p on p.run = c.run group by c.run order by c.run";
 const PROJECTED: &str = "delete from projection_queue where xid <= $1::text::xid8";
-const UNPROJECTED: &str = "select h.run, coalesce(p.seq, 0) from head h \
+const UNPROJECTED: &str = "select h.run, coalesce(p.seq, 0), h.seq from head h \
      join workflow_executions e on e.id = h.run left join projection p on p.run = h.run \
      where h.seq > coalesce(p.seq, 0) and ($1::uuid is null or h.run > $1) \
      order by h.run limit $2";
@@ -322,10 +322,10 @@ impl Projections for PostgresStore {
             let mut batch = ProjectionBatch::default();
             for row in session.rows(CHANGES, &[]).await? {
                 batch.watermark = row.try_get(3)?;
-                let through = row.number(2)?;
-                if row.number(1)? > through {
+                let (end, through) = (row.number(1)?, row.number(2)?);
+                if end > through {
                     let run = row.run(0)?;
-                    batch.runs.push(UnprojectedRun { run, through });
+                    batch.runs.push(UnprojectedRun { run, through, end });
                 }
             }
             Ok(batch)
@@ -352,6 +352,7 @@ impl Projections for PostgresStore {
                 Ok(UnprojectedRun {
                     run: row.run(0)?,
                     through: row.number(1)?,
+                    end: row.number(2)?,
                 })
             });
             runs.collect()

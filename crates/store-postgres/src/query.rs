@@ -173,7 +173,11 @@ pub(crate) fn send_rows(
     Box::pin(async move {
         let ids: BTreeSet<Uuid> = runs.iter().map(|run| uuid(*run)).collect();
         let ids: Vec<Uuid> = ids.into_iter().collect();
-        let sql = format!("select {RUN_COLUMNS} from workflow_executions e where e.id = any($1)");
+        // Each is looked up by its key: a plan that was made for an empty table would scan all.
+        let sql = format!(
+            "select {RUN_COLUMNS} from unnest($1::uuid[]) i(id) cross join lateral \
+             (select * from workflow_executions w where w.id = i.id offset 0) e"
+        );
         let mut found = HashMap::with_capacity(ids.len());
         for row in session.rows(&sql, &[&ids]).await? {
             found.insert(row.run(0)?, run_row(&row).map_err(Fault::into_error));
@@ -202,7 +206,7 @@ impl Queries for PostgresStore {
             limit(page.saturating_add(1))
         );
         let inner = Arc::clone(&self.inner);
-        self.task(async move {
+        self.task(Box::pin(async move {
             let session = inner.session().await?;
             let parameters: Vec<&(dyn ToSql + Sync)> = parameters
                 .iter()
@@ -217,7 +221,7 @@ impl Queries for PostgresStore {
                 rows: inner.readable(&rows),
                 next: last.filter(|_| more),
             })
-        })
+        }))
     }
 
     fn runs_with_prefix(

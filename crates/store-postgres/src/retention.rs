@@ -148,14 +148,14 @@ impl Retention for PostgresStore {
 
     fn forget(&self, runs: Vec<RunId>, keep_request_ids: bool) -> Pending<'_, Result<u64, Error>> {
         let inner = Arc::clone(&self.inner);
-        self.task(async move {
+        self.task(Box::pin(async move {
             let runs: Vec<Uuid> = runs.into_iter().map(uuid).collect();
             let mut forgotten = 0;
             for some in runs.chunks(AT_ONCE) {
                 forgotten += forget_some(&inner, some, keep_request_ids).await?;
             }
             Ok(forgotten)
-        })
+        }))
     }
 
     fn bytes(&self) -> Pending<'_, Result<u64, Error>> {

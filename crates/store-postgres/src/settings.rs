@@ -48,6 +48,21 @@ pub enum Password {
     Variable(String),
 }
 
+/// What opening may change in the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchemaChange {
+    /// A schema that is missing is made, and an older one is brought up to date.
+    #[default]
+    Make,
+    /// An older schema is brought up to date; a missing one is refused.
+    Update,
+    /// Nothing: a schema that is missing or older is refused.
+    Nothing,
+}
+
+/// Connections for the work queue and inboxes.
+pub(crate) const QUEUE: usize = 4;
+
 /// How to reach and use the database.
 #[derive(Clone)]
 pub struct Settings {
@@ -62,6 +77,7 @@ pub struct Settings {
     pub(crate) partitions: u32,
     pub(crate) answer_time: Duration,
     pub(crate) migrating: bool,
+    pub(crate) change: SchemaChange,
 }
 
 /// Without the password.
@@ -93,12 +109,7 @@ impl Settings {
                 "the database URL names no database; write postgres://user@host:5432/DATABASE",
             ));
         }
-        config.application_name("windlass");
-        config.connect_timeout(Duration::from_secs(5));
-        config.keepalives_idle(Duration::from_secs(15));
-        config.keepalives_interval(Duration::from_secs(5));
-        config.keepalives_retries(3);
-        config.tcp_user_timeout(Duration::from_secs(20));
+        set_defaults(&mut config, &plain);
         let mut settings = Self {
             config,
             password: Password::InUrl,
@@ -107,10 +118,11 @@ impl Settings {
             schema: SCHEMA.into(),
             cluster: None,
             writers: 3,
-            pool: 8,
+            pool: 6,
             partitions: PARTITIONS,
             answer_time: Duration::from_secs(10),
             migrating: false,
+            change: SchemaChange::default(),
         };
         for (name, value) in own {
             settings = settings.take(&name, &value)?;
@@ -182,7 +194,7 @@ impl Settings {
         self
     }
 
-    /// Connections for everything but appends and wake-ups, at least 1.
+    /// Connections for everything but appends, the queue and wake-ups, at least 1.
     #[must_use]
     pub fn pool(mut self, count: usize) -> Self {
         self.pool = count.max(1);
@@ -210,9 +222,17 @@ impl Settings {
         self
     }
 
-    /// The most connections that one process opens: writers, pool, notifier and listener.
+    /// What opening may change in the database.
+    #[must_use]
+    pub fn schema_change(mut self, change: SchemaChange) -> Self {
+        self.change = change;
+        self
+    }
+
+    /// The most connections that one process opens: writers, queue, pool, and one each that renews
+    /// the session, notifies and listens.
     pub fn most_connections(&self) -> usize {
-        self.writers + self.pool + 2
+        self.writers + QUEUE + self.pool + 3
     }
 
     /// Where the tables are: [`Self::address`] and the schema.
@@ -264,6 +284,33 @@ impl Settings {
     }
 }
 
+/// Sets what the URL leaves open.
+fn set_defaults(config: &mut Config, url: &str) {
+    let query = url.split_once('?').map_or("", |it| it.1);
+    let is_open = |name: &str| {
+        let mut names = query.split('&').filter_map(|part| part.split('=').next());
+        names.all(|it| it != name)
+    };
+    if is_open("application_name") {
+        config.application_name("windlass");
+    }
+    if is_open("connect_timeout") {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    if is_open("keepalives_idle") {
+        config.keepalives_idle(Duration::from_secs(15));
+    }
+    if is_open("keepalives_interval") {
+        config.keepalives_interval(Duration::from_secs(5));
+    }
+    if is_open("keepalives_retries") {
+        config.keepalives_retries(3);
+    }
+    if is_open("tcp_user_timeout") {
+        config.tcp_user_timeout(Duration::from_secs(20));
+    }
+}
+
 fn ssl_mode(value: &str) -> Result<SslMode, OpenError> {
     Ok(match value {
         "disable" => SslMode::Disable,
@@ -296,6 +343,13 @@ fn split(url: &str) -> Result<(String, Vec<Parameter>), OpenError> {
     let mut rest = Vec::new();
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        // Else the rest of a password would be named as a parameter that is unknown.
+        if name.contains(['@', ':', '/']) {
+            return Err(OpenError::refused(
+                "the database URL has a parameter that is none; write `?` and `&` in a user's \
+                 name or a password as %3F and %26",
+            ));
+        }
         match name {
             "sslmode" | "sslrootcert" | "schema" | "cluster" => {
                 own.push((name.into(), decoded(value)?))
@@ -349,7 +403,28 @@ mod tests {
         assert_eq!(settings.cluster.as_deref(), Some("blue"));
         assert_eq!(settings.address(), "ann@db.example:5433/work");
         assert!(!format!("{settings:?}").contains("secret"));
-        assert_eq!(settings.most_connections(), 13);
+        assert_eq!(settings.most_connections(), 16);
+    }
+
+    #[test]
+    fn what_a_url_says_goes_before_the_defaults() {
+        let parsed = |url: &str| Settings::parse(url).unwrap().config;
+        let config = parsed(
+            "postgres://ann@host/db?application_name=orders&connect_timeout=2&keepalives_idle=60\
+             &keepalives_interval=7&keepalives_retries=9&tcp_user_timeout=3",
+        );
+        assert_eq!(config.get_application_name(), Some("orders"));
+        assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(2)));
+        assert_eq!(config.get_keepalives_idle(), Duration::from_secs(60));
+        assert_eq!(
+            config.get_keepalives_interval(),
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(config.get_keepalives_retries(), Some(9));
+        assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_secs(3)));
+        let config = parsed("postgres://ann@host/db?keepalives_idle=60");
+        assert_eq!(config.get_application_name(), Some("windlass"));
+        assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(5)));
     }
 
     #[test]
@@ -360,6 +435,10 @@ mod tests {
         assert!(told("postgres://ann@host/db?sslmode=none").contains("verify-full"));
         assert!(told("postgres://ann@host/db?schema=pg_x").contains("pg_x"));
         assert!(told("postgres://ann@host/db?schema=%zz").contains('%'));
+        for password in ["half?secret", "half?and&secret"] {
+            let text = told(&format!("postgres://ann:{password}@host/db"));
+            assert!(text.contains("%3F") && !text.contains("secret"), "{text}");
+        }
         let unknown = told("postgres://ann:secret@host/db?colour=red");
         assert!(unknown.contains("colour") && !unknown.contains("secret"));
     }

@@ -87,7 +87,12 @@ pub fn read_query(
         let (client, connection) =
             opened.map_err(|error| QueryError::Open(access.refusal(&error)))?;
         let serving = tokio::spawn(connection);
-        let answer = read(&client, &access.schema, sql, limits).await;
+        let mut answer = read(&client, &access.schema, sql, limits).await;
+        if let Err(QueryError::Failed(text)) = &mut answer
+            && let Some(reason) = hidden_schema(&client, settings).await
+        {
+            *text = format!("{text}: {reason}");
+        }
         drop(client);
         // A statement that is under way ends with its connection.
         serving.abort();
@@ -132,6 +137,22 @@ async fn read(
         }
     }
     Ok(answer)
+}
+
+/// Why no table of the schema is found. PostgreSQL passes over a schema that is missing, or that
+/// the user may not use, and says only that there is no such table.
+async fn hidden_schema(client: &Client, settings: &Settings) -> Option<String> {
+    client.batch_execute("rollback").await.ok()?;
+    let sql = "select has_schema_privilege(oid, 'usage') from pg_namespace where nspname = $1";
+    let schema = &settings.schema;
+    let usable = client.query_opt(sql, &[schema]).await.ok()?;
+    match usable.map(|row| row.try_get::<_, bool>(0)) {
+        Some(Ok(false)) => Some(format!(
+            "the user may not use schema {schema} (GRANT USAGE ON SCHEMA)"
+        )),
+        Some(_) => None,
+        None => Some(format!("the database has no schema {schema}")),
+    }
 }
 
 fn values(row: &SimpleQueryRow) -> Vec<Option<String>> {

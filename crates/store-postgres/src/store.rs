@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Object, Pool};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::JoinHandle;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use windlass_core::RunId;
-use windlass_store::{Damage, Error, Pending, RunRow};
+use windlass_store::{Damage, Error, Pending, RunRow, Slot};
 
 use crate::OpenError;
 use crate::codec::{Columns as _, run_row};
@@ -21,7 +21,7 @@ use crate::error::Fault;
 use crate::line::Lines;
 use crate::migrate::{self, Opened};
 use crate::notify::Bells;
-use crate::settings::Settings;
+use crate::settings::{QUEUE, Settings};
 use crate::writer::Writers;
 
 /// Damaged rows that are remembered until a caller asks.
@@ -56,6 +56,10 @@ pub(crate) struct Inner {
     pub(crate) access: Access,
     pub(crate) opened: Opened,
     pool: Pool,
+    /// The connections of the work queue and inboxes. They are served where the store was opened
+    /// ([`home`]), so that each step of an attempt in another process saves two switches of threads.
+    queue: Pool,
+    home: Option<Handle>,
     /// One connection for leases alone: a session must not expire because others wait long.
     leases: Pool,
     pub(crate) writers: Writers,
@@ -69,7 +73,7 @@ pub(crate) struct Inner {
 }
 
 /// The threads that serve the connections. They are the store's own, so that a caller may block
-/// on an answer wherever it runs.
+/// on an answer wherever it runs. The writers are elsewhere if they can be ([`home`]).
 struct Threads(Option<Runtime>);
 
 impl Threads {
@@ -87,10 +91,7 @@ impl Threads {
         }
     }
 
-    fn spawn<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Option<JoinHandle<T>> {
+    fn spawn<T: Send + 'static>(&self, work: Pending<'static, T>) -> Option<JoinHandle<T>> {
         self.0.as_ref().map(|runtime| runtime.spawn(work))
     }
 }
@@ -121,7 +122,8 @@ impl PostgresStore {
     /// As [`PostgresStore::open`].
     pub async fn connect(settings: &Settings) -> Result<Self, OpenError> {
         let threads = Threads::start()?;
-        let opening = threads.spawn(open(settings.clone()));
+        let home = home();
+        let opening = threads.spawn(Box::pin(open(settings.clone(), home.clone())));
         let Some(opening) = opening else {
             return Err(OpenError::refused("no thread for the database"));
         };
@@ -134,6 +136,8 @@ impl PostgresStore {
                 access: parts.access,
                 opened: parts.opened,
                 pool: parts.pool,
+                queue: parts.queue,
+                home,
                 leases: parts.leases,
                 writers: parts.writers,
                 bells: parts.bells,
@@ -154,7 +158,23 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        self.call_within(ANSWER, work)
+        let (work, slot) = job(work);
+        slot.after(self.call_within(ANSWER, work))
+    }
+
+    /// The same on a connection of the queue, in the caller's own task if it awaits the answer. A
+    /// caller that blocks on it is served by the store's threads: it may block the very thread that
+    /// would bring the answer.
+    pub(crate) fn call_queue<'a, T, F>(
+        &self,
+        work: impl FnOnce(Session) -> F + Send + 'static,
+    ) -> Pending<'a, Result<T, Error>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let (work, slot) = job(work);
+        slot.after(self.call_beside(work))
     }
 
     /// The same for work that goes over many rows.
@@ -166,26 +186,8 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        self.call_within(LONG_ANSWER, work)
-    }
-
-    fn call_within<'a, T, F>(
-        &self,
-        time: Duration,
-        work: impl FnOnce(Session) -> F + Send + 'static,
-    ) -> Pending<'a, Result<T, Error>>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, Fault>> + Send + 'static,
-    {
-        let inner = Arc::clone(&self.inner);
-        self.task(async move {
-            let answer = async {
-                let session = inner.session().await?;
-                work(session).await.map_err(Fault::into_error)
-            };
-            inner.answered_within(time, answer).await
-        })
+        let (work, slot) = job(work);
+        slot.after(self.call_within(LONG_ANSWER, work))
     }
 
     /// The same on the connection of leases.
@@ -197,16 +199,8 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        let inner = Arc::clone(&self.inner);
-        self.task(async move {
-            let answer = async {
-                let got = inner.leases.get().await;
-                let session = got.map_err(|error| inner.access.without(&error))?;
-                let answer = work(Session::new(session)).await;
-                answer.map_err(Fault::into_error)
-            };
-            inner.answered_within(ANSWER, answer).await
-        })
+        let (work, slot) = job(work);
+        slot.after(self.call_leases(work))
     }
 
     /// The same, again if it lost a race against another process.
@@ -218,8 +212,54 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
+        let slot = Slot::default();
+        let filled = slot.clone();
+        let attempt: Attempt = Box::new(move |session| filled.fill(work(session)));
+        slot.after(self.repeat(attempt))
+    }
+
+    fn call_within<'a>(&self, time: Duration, work: Job) -> Pending<'a, Result<(), Error>> {
         let inner = Arc::clone(&self.inner);
-        self.task(async move {
+        self.task(Box::pin(async move {
+            let answer = async {
+                let session = inner.session().await?;
+                work(session).await.map_err(Fault::into_error)
+            };
+            inner.answered_within(time, answer).await
+        }))
+    }
+
+    fn call_beside<'a>(&self, work: Job) -> Pending<'a, Result<(), Error>> {
+        let store = self.clone();
+        Box::pin(async move {
+            let inner = &store.inner;
+            if !inner.is_home() || windlass_store::may_block() {
+                return store.call_within(ANSWER, work).await;
+            }
+            let answer = async {
+                let session = inner.queue_session().await?;
+                work(session).await.map_err(Fault::into_error)
+            };
+            inner.answered_within(ANSWER, answer).await
+        })
+    }
+
+    fn call_leases<'a>(&self, work: Job) -> Pending<'a, Result<(), Error>> {
+        let inner = Arc::clone(&self.inner);
+        self.task(Box::pin(async move {
+            let answer = async {
+                let got = inner.leases.get().await;
+                let session = got.map_err(|error| inner.access.without(&error))?;
+                let answer = work(Session::new(session)).await;
+                answer.map_err(Fault::into_error)
+            };
+            inner.answered_within(ANSWER, answer).await
+        }))
+    }
+
+    fn repeat<'a>(&self, work: Attempt) -> Pending<'a, Result<(), Error>> {
+        let inner = Arc::clone(&self.inner);
+        self.task(Box::pin(async move {
             let answer = async {
                 let mut tries = 0;
                 loop {
@@ -231,21 +271,22 @@ impl PostgresStore {
                 }
             };
             inner.answered_within(ANSWER, answer).await
-        })
+        }))
     }
 
     /// Lets a task of the store's threads answer.
     pub(crate) fn task<'a, T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+        work: Pending<'static, Result<T, Error>>,
     ) -> Pending<'a, Result<T, Error>> {
-        let task = self.inner.threads.spawn(work);
-        blockable(async move {
+        let slot = Slot::default();
+        let task = self.inner.threads.spawn(slot.fill(work));
+        slot.after(blockable(async move {
             match task {
                 None => Err(closed()),
                 Some(task) => task.await.unwrap_or_else(|_| Err(closed())),
             }
-        })
+        }))
     }
 
     /// Rows of runs; those that cannot be read are left out and remembered.
@@ -254,11 +295,11 @@ impl PostgresStore {
         work: impl Future<Output = Result<Vec<Row>, Fault>> + Send + 'static,
     ) -> Pending<'a, Result<Vec<RunRow>, Error>> {
         let inner = Arc::clone(&self.inner);
-        self.task(async move {
+        self.task(Box::pin(async move {
             let rows = async { work.await.map_err(Fault::into_error) };
             let rows = inner.answered_within(LONG_ANSWER, rows).await?;
             Ok(inner.readable(&rows))
-        })
+        }))
     }
 
     pub(crate) fn damaged(&self) -> Vec<Damage> {
@@ -276,6 +317,18 @@ impl Inner {
         let got = self.pool.get().await;
         got.map(Session::new)
             .map_err(|error| self.access.without(&error))
+    }
+
+    pub(crate) async fn queue_session(&self) -> Result<Session, Error> {
+        let got = self.queue.get().await;
+        got.map(Session::new)
+            .map_err(|error| self.access.without(&error))
+    }
+
+    /// Whether the current task runs where the connections of the queue are served.
+    fn is_home(&self) -> bool {
+        let here = Handle::try_current().ok().map(|here| here.id());
+        here.is_some() && here == self.home.as_ref().map(Handle::id)
     }
 
     /// An answer of the database, if it comes in time. A connection that is waited for no more
@@ -297,10 +350,14 @@ impl Inner {
             .unwrap_or_else(late)
     }
 
-    /// Lets a task of the store's threads work beside its caller.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        // Nothing more is served by a store that is closed.
-        drop(self.threads.spawn(work));
+    /// Lets a task work beside its caller: for the queue where its connections are served, else on
+    /// the store's threads.
+    pub(crate) fn spawn(&self, kind: Kind, work: Pending<'static, ()>) {
+        match &self.home {
+            Some(home) if kind == Kind::Queue => drop(home.spawn(work)),
+            // Nothing more is served by a store that is closed.
+            _ => drop(self.threads.spawn(work)),
+        }
     }
 
     /// Whether the queue is to be swept now: once in a while is enough.
@@ -354,12 +411,23 @@ struct Parts {
     access: Access,
     opened: Opened,
     pool: Pool,
+    queue: Pool,
     leases: Pool,
     writers: Writers,
     bells: Bells,
 }
 
-async fn open(settings: Settings) -> Result<Parts, OpenError> {
+/// The runtime of the caller that opens the store, if its tasks never all wait for one thread. The
+/// writers, the queue and the bells run there, so that no call changes threads on its way to the
+/// connection and back: callers await these and never block on them.
+fn home() -> Option<Handle> {
+    let home = Handle::try_current().ok()?;
+    let is_wide =
+        home.runtime_flavor() == RuntimeFlavor::MultiThread && home.metrics().num_workers() > 1;
+    is_wide.then_some(home)
+}
+
+async fn open(settings: Settings, home: Option<Handle>) -> Result<Parts, OpenError> {
     let access = Access::new(&settings)?;
     let opening = access.config.connect(access.tls.clone());
     let opened = tokio::time::timeout(ANSWER, opening).await;
@@ -371,15 +439,39 @@ async fn open(settings: Settings) -> Result<Parts, OpenError> {
     let _ = served.await;
     let opened = opened?;
     // The first writer shows that a connection with everything set on it can be made.
-    let first = access.open(Kind::Writer).await.map_err(OpenError::Away)?;
+    let home = home.unwrap_or_else(Handle::current);
+    let first = home.spawn({
+        let access = access.clone();
+        async move { access.open(Kind::Writer).await }
+    });
+    let first = first.await.unwrap_or_else(|_| Err(closed()));
+    let first = first.map_err(OpenError::Away)?;
     Ok(Parts {
-        pool: access.pool(settings.pool)?,
-        leases: access.pool(1)?,
-        writers: Writers::start(&access, &settings, first),
-        bells: Bells::start(&access, &settings.schema),
+        pool: access.pool(Kind::Pooled, settings.pool)?,
+        queue: access.pool(Kind::Queue, QUEUE)?,
+        leases: access.pool(Kind::Pooled, 1)?,
+        writers: Writers::start(&access, &settings, first, &home),
+        bells: Bells::start(&access, &settings.schema, &opened.items_channel, &home),
         opened,
         access,
     })
+}
+
+/// Work on a connection, which leaves its answer in a slot.
+type Job = Box<dyn FnOnce(Session) -> Pending<'static, Result<(), Fault>> + Send>;
+
+/// The same that may be done again.
+type Attempt = Box<dyn Fn(Session) -> Pending<'static, Result<(), Fault>> + Send + Sync>;
+
+/// Work as a job, and where its answer will be.
+fn job<T, F>(work: impl FnOnce(Session) -> F + Send + 'static) -> (Job, Slot<T>)
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Fault>> + Send + 'static,
+{
+    let slot = Slot::default();
+    let filled = slot.clone();
+    (Box::new(move |session| filled.fill(work(session))), slot)
 }
 
 /// A future that a caller may block on wherever it runs. Inside a task, tokio lets what belongs to

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use tokio_postgres::types::ToSql;
 use windlass_store::{
-    BegunItem, Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull, QueueDepth,
-    SessionId, TenantFilter, WorkItem, WorkKey, WorkLease, WorkQueue,
+    BegunItem, Bell, Error, ItemOutcome, ItemRun, ItemState, LeaseAnswer, LeaseTerm, LeasedItem,
+    Partition, Pending, Pull, QueueDepth, SessionId, SettleAnswer, TenantFilter, WorkItem, WorkKey,
+    WorkLease, WorkQueue,
 };
 
 use crate::codec::{Columns as _, limit, signed, tenant, text, uuid};
@@ -50,6 +51,8 @@ fn push() -> String {
     )
 }
 
+const RING: &str = "select pg_notify('windlass_' || current_schema(), 'w')";
+
 /// Items that a worker has begun; `$1` to `$8` are those of [`push`].
 const PUSH_BEGUN: &str = "insert into work (run, instance, attempt, tenant_id, action, requires, \
      priority, age, payload, deliveries, lease, worker, session, begun_ms) \
@@ -86,12 +89,14 @@ fn pull(any_tenant: bool) -> String {
          deliveries = w.deliveries + case when t.lost then 0 else 1 end, \
          begun_ms = case when t.lost and w.deliveries <= 1 then clock_ms() \
          else coalesce(w.begun_ms, clock_ms()) end, \
-         last_lease = {LAST_LEASE}, last_worker = {LAST_WORKER} from t \
+         last_lease = {LAST_LEASE}, last_worker = {LAST_WORKER} \
+         from t left join workflow_executions e on e.id = t.run \
          where w.run = t.run and w.instance = t.instance and w.attempt = t.attempt \
          and ($7::int8 is null or exists (select from session s \
          where s.id = $7 and s.until_ms > clock_ms())) \
          returning w.run, w.instance, w.attempt, w.tenant_id, w.action, w.requires, w.priority, \
-         w.payload, w.lease, w.deliveries, w.age, greatest(clock_ms() - w.begun_ms, 0)",
+         w.payload, w.lease, w.deliveries, w.age, greatest(clock_ms() - w.begun_ms, 0), \
+         e.partition, e.status = 'Running' and not e.dead",
         LAST_LEASE = "case when t.lost then w.last_lease else coalesce(w.lease, w.last_lease) end",
         LAST_WORKER =
             "case when t.lost then w.last_worker else coalesce(w.worker, w.last_worker) end",
@@ -300,6 +305,18 @@ fn small(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
+/// The run of an item; none if it has no row.
+fn item_run(row: &tokio_postgres::Row) -> Result<Option<ItemRun>, Fault> {
+    let partition: Option<i32> = row.try_get(12)?;
+    let is_running: Option<bool> = row.try_get(13)?;
+    let partition = partition.and_then(|it| u32::try_from(it).ok().map(Partition));
+    let known = partition.zip(is_running);
+    Ok(known.map(|(partition, is_running)| ItemRun {
+        partition,
+        is_running,
+    }))
+}
+
 fn leased(row: &tokio_postgres::Row) -> Result<LeasedItem, Fault> {
     let requires: Vec<&str> = row.try_get(5)?;
     Ok(LeasedItem {
@@ -318,21 +335,27 @@ fn leased(row: &tokio_postgres::Row) -> Result<LeasedItem, Fault> {
         lease: WorkLease(row.number(8)?),
         deliveries: small(row.try_get(9)?),
         begun_ms: row.number(11)?,
+        run: item_run(row)?,
     })
 }
 
-/// Puts items into the queue.
+/// Puts items into the queue. One that comes alone brings its bell.
 pub(crate) fn send_pushes(
     session: Session,
     items: Arc<Vec<WorkItem>>,
-) -> Pending<'static, Result<Vec<()>, Fault>> {
+) -> Pending<'static, Result<Vec<bool>, Fault>> {
     Box::pin(async move {
         let mut seen = HashSet::new();
         // A statement has an item once.
         let first = items.iter().filter(|item| seen.insert(item.key));
         let columns = ItemColumns::of(first);
-        session.execute(&push(), &columns.parameters()).await?;
-        Ok(vec![(); items.len()])
+        let is_alone = items.len() == 1;
+        let sql = match is_alone {
+            true => format!("with p as ({}) {RING}", push()),
+            false => push(),
+        };
+        session.execute(&sql, &columns.parameters()).await?;
+        Ok(vec![is_alone; items.len()])
     })
 }
 
@@ -378,7 +401,13 @@ pub(crate) fn send_completions(
 impl WorkQueue for PostgresStore {
     fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
         let pushed = self.together(|lines| &lines.pushes, items);
-        blockable(async move { pushed.await.map(drop) })
+        let inner = Arc::clone(&self.inner);
+        blockable(async move {
+            if pushed.await?.contains(&false) {
+                inner.bells.ring_beside(vec![Bell::Work]);
+            }
+            Ok(())
+        })
     }
 
     fn push_begun(
@@ -411,7 +440,7 @@ impl WorkQueue for PostgresStore {
 
     fn pull(&self, pull: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>> {
         let inner = Arc::clone(&self.inner);
-        self.call(move |session| async move {
+        self.call_queue(move |session| async move {
             let owner = match &pull.tenant {
                 TenantFilter::Any => None,
                 TenantFilter::Only(only) => Some(tenant(only.as_deref()).into_owned()),
@@ -457,7 +486,7 @@ impl WorkQueue for PostgresStore {
 
     fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
         let asked = keys.to_vec();
-        self.call(move |session| async move {
+        self.call_queue(move |session| async move {
             let keys = Keys::of(&asked);
             let rows = session
                 .rows(&known(), &[&keys.runs, &keys.instances, &keys.attempts])
@@ -511,7 +540,7 @@ impl WorkQueue for PostgresStore {
     ) -> Pending<'_, Result<LeaseAnswer, Error>> {
         let item = Item::of(tenant, key);
         let sql = on_lease("update work w set until_ms = clock_ms() + w.term_ms");
-        self.call(move |session| async move { item.under(&session, lease, &sql).await })
+        self.call_queue(move |session| async move { item.under(&session, lease, &sql).await })
     }
 
     fn complete(
@@ -522,6 +551,10 @@ impl WorkQueue for PostgresStore {
     ) -> Pending<'_, Result<LeaseAnswer, Error>> {
         let item = Item::of(tenant, key);
         self.one_together(|lines| &lines.completions, Completion { item, lease })
+    }
+
+    fn settle(&self, outcome: ItemOutcome) -> Pending<'_, Result<SettleAnswer, Error>> {
+        self.settle_outcome(outcome)
     }
 
     fn return_item(

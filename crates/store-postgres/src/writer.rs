@@ -6,16 +6,18 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Statement};
 use windlass_core::RunId;
-use windlass_store::{Append, AppendError, Appended, Error, Head, checksum};
+use windlass_store::{AppendError, Appended, Error, Head, checksum};
 
 use crate::append::{Shape, parameters};
 use crate::codec::{Columns as _, signed, text, uuid};
 use crate::connect::{Access, Kind};
+use crate::entry::Entry;
 use crate::error::{Fate, Fault, fate, from_postgres};
 use crate::settings::Settings;
 use crate::store::closed;
@@ -31,9 +33,9 @@ const MOST_TRIES: usize = 8;
 
 pub(crate) type Answer = Result<Appended, AppendError>;
 
-/// The appends of one caller.
+/// What one caller appends.
 struct Batch {
-    appends: Vec<Append>,
+    entries: Vec<Entry>,
     reply: oneshot::Sender<Vec<Answer>>,
 }
 
@@ -66,8 +68,8 @@ impl Queue {
         let (mut count, mut size) = (0, 0);
         let mut taken = Vec::new();
         while let Some(next) = waiting.front() {
-            count += next.appends.len();
-            size += next.appends.iter().map(bytes).sum::<usize>();
+            count += next.entries.len();
+            size += next.entries.iter().map(Entry::bytes).sum::<usize>();
             if !taken.is_empty() && (count > MOST_APPENDS || size > MOST_BYTES) {
                 // Another writer can take the rest at once.
                 self.filled.notify_one();
@@ -79,11 +81,6 @@ impl Queue {
     }
 }
 
-fn bytes(append: &Append) -> usize {
-    let values = append.blobs.iter().map(|blob| blob.bytes.len());
-    append.record.len() + values.sum::<usize>()
-}
-
 /// The writers as the store sees them.
 pub(crate) struct Writers {
     queue: Arc<Queue>,
@@ -91,11 +88,12 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    /// Starts the tasks; the first has a connection already.
+    /// Starts the tasks on a runtime; the first has a connection already.
     pub(crate) fn start(
         access: &Access,
         settings: &Settings,
         first: (Client, JoinHandle<()>),
+        home: &Handle,
     ) -> Self {
         let queue = Arc::new(Queue::default());
         let mut first = Some(first.0);
@@ -105,17 +103,17 @@ impl Writers {
                 answer_time: settings.answer_time,
                 connection: first.take().map(Connection::new),
             };
-            tokio::spawn(writer.run(Arc::clone(&queue)))
+            home.spawn(writer.run(Arc::clone(&queue)))
         });
         let tasks = tasks.collect();
         Self { queue, tasks }
     }
 
     /// Lets a writer append; the answers come in order.
-    pub(crate) async fn append(&self, appends: Vec<Append>) -> Vec<Answer> {
-        let count = appends.len();
+    pub(crate) async fn append(&self, entries: Vec<Entry>) -> Vec<Answer> {
+        let count = entries.len();
         let (reply, answers) = oneshot::channel();
-        self.queue.waiting().push_back(Batch { appends, reply });
+        self.queue.waiting().push_back(Batch { entries, reply });
         self.queue.filled.notify_one();
         let lost = || AppendError::Unknown {
             error: closed(),
@@ -172,14 +170,14 @@ impl Writer {
     async fn run(mut self, queue: Arc<Queue>) {
         loop {
             let batches = queue.take().await;
-            let counts: Vec<usize> = batches.iter().map(|it| it.appends.len()).collect();
-            let mut appends = Vec::with_capacity(counts.iter().sum());
+            let counts: Vec<usize> = batches.iter().map(|it| it.entries.len()).collect();
+            let mut entries = Vec::with_capacity(counts.iter().sum());
             let mut replies = Vec::with_capacity(counts.len());
             for batch in batches {
-                appends.extend(batch.appends);
+                entries.extend(batch.entries);
                 replies.push(batch.reply);
             }
-            let mut answers = self.append(appends).await.into_iter();
+            let mut answers = self.append(entries).await.into_iter();
             for (reply, count) in replies.into_iter().zip(counts) {
                 // A caller that is gone does not need its answer.
                 let _ = reply.send(answers.by_ref().take(count).collect());
@@ -188,8 +186,8 @@ impl Writer {
     }
 
     /// Appends in rounds: one statement has a run, and a claim, once.
-    async fn append(&mut self, appends: Vec<Append>) -> Vec<Answer> {
-        let mut open: Vec<Option<Append>> = appends.into_iter().map(Some).collect();
+    async fn append(&mut self, entries: Vec<Entry>) -> Vec<Answer> {
+        let mut open: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
         let mut answers: Vec<Option<Answer>> = open.iter().map(|_| None).collect();
         loop {
             let round = next_round(&open);
@@ -208,32 +206,32 @@ impl Writer {
     /// that causes it fails.
     async fn round(
         &mut self,
-        open: &mut [Option<Append>],
+        open: &mut [Option<Entry>],
         answers: &mut [Option<Answer>],
         round: Vec<usize>,
     ) {
         let mut parts = vec![(round, 0)];
         while let Some((part, tries)) = parts.pop() {
-            let batch: Vec<&Append> = part.iter().filter_map(|&at| open[at].as_ref()).collect();
+            let batch: Vec<&Entry> = part.iter().filter_map(|&at| open[at].as_ref()).collect();
             let fail = |error: Error| AppendError::Failed(error);
             match self.send(&batch).await {
                 Sent::Won(won) => {
                     for (place, &at) in part.iter().enumerate() {
-                        let Some(append) = open[at].take() else {
+                        let Some(entry) = open[at].take() else {
                             continue;
                         };
                         if won.contains(&place) {
-                            let head = checksum::next_head(&append);
+                            let head = checksum::next_head(&entry.last);
                             answers[at] = Some(Ok(Appended { head }));
                             continue;
                         }
-                        match self.refusal(&append).await {
+                        match self.refusal(&entry).await {
                             Some(error) => answers[at] = Some(Err(error)),
                             None if tries + 1 >= MOST_TRIES => {
                                 answers[at] = Some(Err(fail(raced())));
                             }
                             None => {
-                                open[at] = Some(append);
+                                open[at] = Some(entry);
                                 parts.push((vec![at], tries + 1));
                             }
                         }
@@ -256,7 +254,9 @@ impl Writer {
                 }
                 Sent::Unknown(error) => {
                     for at in part {
-                        let append = open[at].take().map(Box::new);
+                        // The identical append can be sent again if it is one.
+                        let entry = open[at].take().filter(|it| it.earlier.is_empty());
+                        let append = entry.map(|it| Box::new(it.last));
                         let error = error.clone();
                         answers[at] = Some(Err(AppendError::Unknown { error, append }));
                     }
@@ -266,7 +266,7 @@ impl Writer {
     }
 
     /// Sends one statement.
-    async fn send(&mut self, batch: &[&Append]) -> Sent {
+    async fn send(&mut self, batch: &[&Entry]) -> Sent {
         let shape = Shape::of(batch);
         let statement = match self.prepared(shape).await {
             Ok(statement) => statement,
@@ -355,11 +355,11 @@ impl Writer {
     }
 
     /// Why an append was missing from the result; `None` if it could succeed now.
-    async fn refusal(&mut self, append: &Append) -> Option<AppendError> {
+    async fn refusal(&mut self, entry: &Entry) -> Option<AppendError> {
         let answer_time = self.answer_time;
         let found = match self.connected().await {
             Ok(connection) => {
-                let asked = refusal(&connection.client, append);
+                let asked = refusal(&connection.client, entry);
                 let late = |_| Err(Fault::Store(no_answer(answer_time)));
                 tokio::time::timeout(answer_time, asked)
                     .await
@@ -389,15 +389,16 @@ fn raced() -> Error {
 
 /// The appends that go into one statement: of each run and claim the first, in the order of the
 /// runs.
-fn next_round(open: &[Option<Append>]) -> Vec<usize> {
+fn next_round(open: &[Option<Entry>]) -> Vec<usize> {
     let mut runs: HashSet<RunId> = HashSet::new();
     let mut claims: HashSet<(&str, &str)> = HashSet::new();
     let mut round = Vec::new();
     let mut size = 0;
-    for (at, append) in open.iter().enumerate() {
-        let Some(append) = append else {
+    for (at, entry) in open.iter().enumerate() {
+        let Some(entry) = entry else {
             continue;
         };
+        let append = &entry.last;
         let first = runs.insert(append.run);
         let keys = append
             .claims
@@ -406,13 +407,13 @@ fn next_round(open: &[Option<Append>]) -> Vec<usize> {
         let keys: Vec<_> = keys.collect();
         let free = keys.iter().all(|key| !claims.contains(key));
         claims.extend(keys);
-        size += bytes(append);
+        size += entry.bytes();
         let room = round.is_empty() || (round.len() < MOST_APPENDS && size <= MOST_BYTES);
         if first && free && room {
             round.push(at);
         }
     }
-    round.sort_by_key(|&at| open[at].as_ref().map(|append| append.run));
+    round.sort_by_key(|&at| open[at].as_ref().map(|entry| entry.last.run));
     round
 }
 
@@ -422,13 +423,14 @@ const WAITING: &str = "select 1 from inbox where run = $1 and key = $2 and refus
 const MISSING: &str = "select d from unnest($1::bytea[]) d \
      where not exists (select from blob where digest = d) limit 1";
 
-async fn refusal(client: &Client, append: &Append) -> Result<Option<AppendError>, Fault> {
+async fn refusal(client: &Client, entry: &Entry) -> Result<Option<AppendError>, Fault> {
+    let append = &entry.last;
     // Typed queries take one round trip, and leave nothing behind on the connection.
     let run = uuid(append.run);
     let asked = [(&run as &(dyn ToSql + Sync), Type::UUID)];
     let head = client.query_typed(HEAD, &asked).await?;
     let head = head.first().map_or(Ok(Head::NONE), |row| row.head(0))?;
-    if head != append.head {
+    if head != entry.head() {
         return Ok(Some(AppendError::Conflict(head)));
     }
     let own = append.run.to_string();

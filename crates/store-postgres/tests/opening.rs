@@ -6,7 +6,7 @@ use crate::common;
 use crate::common::{schema, settings, sql, value};
 use windlass_store::conformance::{must_append, record, run_id};
 use windlass_store::{Error, Head, Leases as _, Log as _, ProcessInfo, Wait as _};
-use windlass_store_postgres::{OpenError, PostgresStore, Settings};
+use windlass_store_postgres::{OpenError, PostgresStore, SchemaChange, Settings};
 use windlass_test_support::postgres::{Proxy, server};
 
 fn refusal(settings: &Settings) -> String {
@@ -139,9 +139,53 @@ fn credentials_rights_and_databases_are_checked() {
         text.contains("CREATE SCHEMA") && text.contains(&role),
         "{text}"
     );
+    let poor = with("windlass@", &format!("{role}@"));
+    // PostgreSQL passes over a schema that the user may not use, as if it were not there.
+    sql(&format!("create schema {schema}"));
+    let text = refusal(&poor);
+    let alter = format!("ALTER SCHEMA \"{schema}\" OWNER TO \"{role}\"");
+    assert!(
+        text.contains("may not use") && text.contains(&alter),
+        "{text}"
+    );
+    sql(&format!("grant usage on schema {schema} to {role}"));
+    let text = refusal(&poor);
+    assert!(
+        text.contains("may not use or change") && text.contains(&alter),
+        "{text}"
+    );
     // What the message says helps.
-    sql(&format!("create schema {schema} authorization {role}"));
-    PostgresStore::open(&with("windlass@", &format!("{role}@"))).unwrap();
+    sql(&alter);
+    PostgresStore::open(&poor).unwrap();
+}
+
+#[test]
+fn a_schema_is_made_and_named_only_by_one_that_may() {
+    let url = server().fresh();
+    let (settings, schema) = (Settings::parse(&url).unwrap(), schema(&url));
+    let exists = format!("select count(*) from pg_namespace where nspname = '{schema}'");
+    for change in [SchemaChange::Nothing, SchemaChange::Update] {
+        let text = refusal(&settings.clone().schema_change(change));
+        assert!(text.contains("does not exist yet"), "{text}");
+        assert_eq!(value(&exists), "0", "nothing was made");
+    }
+    PostgresStore::open(&settings).unwrap();
+    let looking = settings.clone().schema_change(SchemaChange::Nothing);
+    PostgresStore::open(&looking.clone().cluster("blue")).unwrap();
+    let named = format!("select count(*) from {schema}.windlass_meta where key = 'cluster'");
+    assert_eq!(value(&named), "0", "it was not named");
+    // As an older program would have left it; only the number is looked at.
+    let set =
+        |n: u32| format!("update {schema}.windlass_meta set value = '{n}' where key = 'version'");
+    let now = value(&format!(
+        "select value from {schema}.windlass_meta where key = 'version'"
+    ));
+    sql(&set(1));
+    let text = refusal(&looking);
+    assert!(
+        text.contains("has version 1") && text.contains(&now),
+        "{text}"
+    );
 }
 
 #[test]

@@ -37,6 +37,11 @@ pub trait Admission: Send + Sync + 'static {
     /// have no gate, stay as they are.
     fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>>;
 
+    /// Takes parked runs out of the lines of their gates, because their owner does not begin them
+    /// for a while: no other process is to be told of room for them. They wait to begin as before.
+    /// If this is lost, the owner repeats it, so it need not be durable on return.
+    fn unpark(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>>;
+
     /// Runs that are parked at a gate: highest priority first, then oldest.
     fn parked(
         &self,

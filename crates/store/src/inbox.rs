@@ -8,9 +8,11 @@
 //!                   └ discard ──────────▶ gone
 //! ```
 
+use std::collections::BTreeSet;
+
 use windlass_core::RunId;
 
-use crate::{Error, InboxItem, Partition, Partitions, Pending};
+use crate::{Bell, Error, InboxItem, Partition, Partitions, Pending};
 
 /// Something for a run's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +77,8 @@ pub enum OfferAnswer {
 pub trait Inbox: Send + Sync + 'static {
     /// Offers items to the owners of runs; one answer for each, in order. Durable on return.
     /// The first per run and key wins: `false` says that one waits already, or was refused and
-    /// is not discarded yet. After an error, or a crash in between: some of them are offered,
-    /// or none.
+    /// is not discarded yet. Rings [`crate::Bell::Offered`] for the runs of the first ones. After an
+    /// error, or a crash in between: some of them are offered, or none.
     fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>>;
 
     /// What waits for a run after a place (0 is the beginning), oldest first, within the bounds
@@ -131,6 +133,15 @@ pub trait Inbox: Send + Sync + 'static {
     /// already, or its caller has read the refusal. `false` if there is none. After a crash in
     /// between: it is there, or not.
     fn discard(&self, run: RunId, key: &str) -> Pending<'_, Result<bool, Error>>;
+}
+
+/// The bells for the runs of those offers that are the first under their keys, each once.
+pub fn offered_bells(runs: &[(Partition, RunId)], firsts: &[bool]) -> Vec<Bell> {
+    let first = runs.iter().zip(firsts).filter(|(_, first)| **first);
+    let bells: BTreeSet<Bell> = first
+        .map(|((partition, run), _)| Bell::Offered(*partition, *run))
+        .collect();
+    bells.into_iter().collect()
 }
 
 /// Why an append fails that consumes an item which does not wait.

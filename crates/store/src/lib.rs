@@ -44,6 +44,7 @@ mod queries;
 mod retention;
 mod schedule;
 mod secrets;
+mod slot;
 mod tenant;
 mod transfer;
 mod types;
@@ -61,7 +62,7 @@ pub use catalogue::Catalogue;
 pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, EnvelopeKind};
 pub use hook::{Hook, Hooks};
-pub use inbox::{Inbox, InboxBounds, Offer, OfferAnswer, not_waiting};
+pub use inbox::{Inbox, InboxBounds, Offer, OfferAnswer, not_waiting, offered_bells};
 pub use key_value::{KeyValue, Note};
 pub use leases::{
     ExpiredSession, JoinedSession, LEASE_NAME_BYTES, Leases, LiveSession, Partition, Partitions,
@@ -85,6 +86,7 @@ pub use queries::Queries;
 pub use retention::{REQUEST_CLAIM, Retention, request_key};
 pub use schedule::{CatchUp, Fired, Overlap, Schedule, Schedules};
 pub use secrets::{SecretRow, Secrets};
+pub use slot::Slot;
 pub use tenant::TenantFilter;
 pub use transfer::{StoredClaim, Transfer};
 pub use types::{
@@ -94,8 +96,8 @@ pub use types::{
 };
 pub use wakes::{Bell, Listener, Wakes};
 pub use work::{
-    BegunItem, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, QueueDepth, WorkItem, WorkKey,
-    WorkLease, WorkQueue,
+    BegunItem, ItemOutcome, ItemRun, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull,
+    QueueDepth, SettleAnswer, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 /// The future that every method returns.

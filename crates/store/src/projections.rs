@@ -146,6 +146,8 @@ pub struct UnprojectedRun {
     pub run: RunId,
     /// The last record that is projected; 0 if none is.
     pub through: u64,
+    /// The last record of its log when it was listed. What comes later has a change of its own.
+    pub end: u64,
 }
 
 /// Changes that are waiting to be projected.

@@ -4,15 +4,17 @@
 
 use windlass_core::RunId;
 
-use crate::{Error, Partition, Pending};
+use crate::{Error, InboxItem, Partition, Pending};
 
 /// What may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bell {
     /// Sessions or what they hold.
     Sessions,
-    /// A run of this partition: it was started, or something was offered to it.
+    /// A run of this partition: it was started, or there may be room for it.
     Partition(Partition),
+    /// Something was offered to this run of this partition.
+    Offered(Partition, RunId),
     /// This run, which a client of some process watches, or waits for an answer of.
     Run(RunId),
     /// A client of some process watches this run of this partition: its owner rings
@@ -29,9 +31,9 @@ pub enum Bell {
 
 /// Sends wake-ups ("rings bells") and receives them.
 pub trait Wakes: Send + Sync + 'static {
-    /// Rings bells for all listeners, this process included. Never part of a transaction: ring
-    /// after the change is durable. After an error, or a crash in between: some listeners hear
-    /// it, or none.
+    /// Rings bells for all listeners, this process included, after the change that they tell of
+    /// is durable. [`crate::Inbox::offer`] and [`crate::WorkQueue::push`] ring by themselves. After an
+    /// error, or a crash in between: some listeners hear it, or none.
     fn ring(&self, bells: &[Bell]) -> Pending<'_, Result<(), Error>>;
 
     /// Begins to listen; earlier bells are not heard.
@@ -44,4 +46,10 @@ pub trait Listener: Send {
     /// the future loses nothing. An error means that bells may have been lost: look at
     /// everything, and call again.
     fn hear(&mut self) -> Pending<'_, Result<Vec<Bell>, Error>>;
+
+    /// The items that came with the bells of the last answer, which a caller need not read. Others
+    /// may wait, and one of these may be gone.
+    fn brought(&mut self) -> Vec<(RunId, InboxItem)> {
+        Vec::new()
+    }
 }

@@ -7,7 +7,7 @@
 
 use windlass_core::RunId;
 
-use crate::{Error, Pending, SessionId, TenantFilter};
+use crate::{Error, Offer, Partition, Pending, SessionId, TenantFilter};
 
 /// Which attempt an item is: at most one item exists for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +95,17 @@ pub struct LeasedItem {
     pub deliveries: u32,
     /// How many milliseconds ago it was handed out first.
     pub begun_ms: u64,
+    /// Its run, where the backend has read it with the item; a caller without it reads the row.
+    pub run: Option<ItemRun>,
+}
+
+/// What a worker has to know of the run of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemRun {
+    /// The partition that the run is in.
+    pub partition: Partition,
+    /// Whether its attempts may begin: it is neither paused, nor over, nor a dead letter.
+    pub is_running: bool,
 }
 
 /// Where an item is.
@@ -160,11 +171,35 @@ pub enum LeaseAnswer {
     Unknown,
 }
 
+/// The outcome of an item, for the owner of its run.
+#[derive(Clone, Debug)]
+pub struct ItemOutcome {
+    /// What the owner gets.
+    pub offer: Offer,
+    /// The item.
+    pub key: WorkKey,
+    /// The worker that has done it.
+    pub worker: Box<str>,
+    /// Its lease.
+    pub lease: WorkLease,
+}
+
+/// The answer to an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettleAnswer {
+    /// The owner has the outcome, and the queue has not the item any more.
+    Offered,
+    /// Another worker has the item, or has had it since ([`ItemState::fences`]): nothing changed.
+    Lost,
+    /// The backend cannot do both in one step, and did nothing.
+    Apart,
+}
+
 /// The work queue.
 pub trait WorkQueue: Send + Sync + 'static {
     /// Puts items into the queue. One whose key is there already changes nothing, so pushing
-    /// again is harmless. After an error, or a crash in between or at any time after: some of
-    /// them are there, or none.
+    /// again is harmless. Rings [`crate::Bell::Work`]. After an error, or a crash in between or at
+    /// any time after: some of them are there, or none.
     fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>>;
 
     /// Puts items into the queue that a worker works on already: from the first moment each is
@@ -210,6 +245,15 @@ pub trait WorkQueue: Send + Sync + 'static {
         key: WorkKey,
         lease: WorkLease,
     ) -> Pending<'_, Result<LeaseAnswer, Error>>;
+
+    /// Offers the outcome of an item to the owner of its run, as [`crate::Inbox::offer`] does, and
+    /// removes the item, in one step: the owner need not ask whether the worker still had it. An item
+    /// that the queue has lost does not stand in the way. After an error, or a crash in between:
+    /// both happened, or nothing.
+    fn settle(&self, outcome: ItemOutcome) -> Pending<'_, Result<SettleAnswer, Error>> {
+        let _ = outcome;
+        Box::pin(std::future::ready(Ok(SettleAnswer::Apart)))
+    }
 
     /// Lets an item wait again at once, at its old place: its worker did not get it, so it does
     /// not count as delivered. Only the

@@ -39,3 +39,5 @@ pub mod promtool;
 pub mod report;
 #[cfg(feature = "services")]
 pub mod services;
+#[cfg(any(feature = "nats", feature = "postgres"))]
+mod shared_server;

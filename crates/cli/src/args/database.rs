@@ -46,6 +46,9 @@ pub(crate) struct Query {
     pub(crate) sql: String,
     #[command(flatten)]
     pub(crate) database: Database,
+    /// Taken so that one set of flags serves all commands; the tables are in the database alone
+    #[arg(long, value_name = "URL")]
+    nats_url: Option<String>,
     /// At most this many rows
     #[arg(long, default_value_t = 1000, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -38,7 +38,12 @@ pub(crate) fn run(
             let named = arguments.nats.nats_url.as_deref();
             let url = arguments.database.postgres_url.as_deref();
             let settings = crate::nats::settings(config, named, url)?;
-            nats::measure(sizes, only, &settings, &mut progress)?
+            let url_of = |named: Option<&str>, key: &str| -> String {
+                let url = named.or_else(|| config.value(key));
+                url.unwrap_or_default().to_owned()
+            };
+            let (nats, database) = (url_of(named, "nats_url"), url_of(url, "postgres_url"));
+            nats::measure(sizes, only, (&settings, &nats, &database), &mut progress)?
         }
     };
     if output.json {

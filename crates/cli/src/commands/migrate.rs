@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use windlass_service::migration::{Copied, MigrationError, Movable, migrate};
 use windlass_store_embedded::{EmbeddedStore, Options};
+use windlass_store_postgres::SchemaChange;
 
 use crate::args::database::Migrate;
 use crate::config::Config;
@@ -76,7 +77,11 @@ impl Place {
     /// Opens the source: a data directory is held for as long as it is read.
     fn open_source(&self) -> Result<Box<dyn Movable>, Failure> {
         match self {
-            Self::Database(database) => Ok(Box::new(database::open(database)?)),
+            Self::Database(database) => {
+                let database = database.as_ref().clone();
+                let database = database.schema_change(SchemaChange::Update);
+                Ok(Box::new(database::open(&database)?))
+            }
             Self::Nats(nats) => Ok(Box::new(crate::nats::open(nats)?)),
             Self::Directory(directory) => {
                 let options = Options {

@@ -63,13 +63,29 @@ use crate::session::Settings;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failure> {
-    let settings = Settings::new(config)?;
+    let mut settings = Settings::new(config)?;
+    if names_database(&arguments.command) && !config.is_flag("server") {
+        settings = settings.here();
+    }
     // Nothing has asked for them before: this is the first thing that a process does.
     windlass_engine::set_limits(config.limits());
     let done = obey(&arguments.command, config, &settings);
     match &settings.server {
         Some(server) => done.map_err(|failure| server.explain(failure)),
         None => done,
+    }
+}
+
+/// Whether a command is about a database, so that a server that a variable or the file names for
+/// other commands is not meant.
+fn names_database(command: &Command) -> bool {
+    match command {
+        Command::Query(_) | Command::Migrate(_) => true,
+        Command::Rebuild(arguments) => arguments.from.is_some(),
+        Command::Doctor(arguments) => {
+            arguments.database.postgres_url.is_some() || arguments.nats.nats_url.is_some()
+        }
+        _ => false,
     }
 }
 

@@ -39,11 +39,13 @@ fn streams(settings: &Settings, config: &Config, arguments: &Rebuild) -> Result<
     let told = |runs: &[windlass_core::RunId]| -> Vec<String> {
         runs.iter().map(ToString::to_string).collect()
     };
+    let values: Vec<String> = restored.values.iter().map(ToString::to_string).collect();
     if output.json {
         output.json(&json!({
             "restored": restored.restored,
             "beyond": told(&restored.beyond),
             "quarantined": told(&restored.quarantined),
+            "values": values,
         }))?;
     } else {
         output.line(&format!("restored the logs of {} runs", restored.restored))?;
@@ -57,9 +59,15 @@ fn streams(settings: &Settings, config: &Config, arguments: &Rebuild) -> Result<
                 "quarantined: the log of {run} went on differently"
             ));
         }
+        for value in &values {
+            output.say(&format!("lost: the value {value}, which no object holds"));
+        }
     }
-    let clean = restored.beyond.is_empty() && restored.quarantined.is_empty();
-    Ok(if clean { Exit::Done } else { Exit::Storage })
+    let lost = restored.beyond.len() + restored.quarantined.len() + values.len();
+    Ok(match lost {
+        0 => Exit::Done,
+        _ => Exit::Storage,
+    })
 }
 
 /// Rebuilds the rows of every run.

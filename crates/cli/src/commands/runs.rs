@@ -53,9 +53,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Runs) -> Result<Exit, Failure
 /// for another one.
 fn nothing_found(session: &Session, arguments: &Runs) -> String {
     let workflow = arguments.workflow.as_deref();
-    let meant = workflow.and_then(|it| block_on(catalogue::meant(&*session.store, None, it)));
-    match (meant, narrowed(arguments)) {
-        (Some(meant), _) => format!("No runs match; {meant}"),
+    let absent = workflow.and_then(|it| block_on(catalogue::absent(&*session.store, None, it)));
+    match (absent, narrowed(arguments)) {
+        (Some(absent), _) => format!("No runs match: {absent}"),
         (None, true) => "No runs match. `windlass runs` lists them all.".to_owned(),
         (None, false) => "No runs yet. `windlass run FILE` starts one.".to_owned(),
     }

@@ -36,6 +36,10 @@ impl Admission for RemoteStore {
         refused()
     }
 
+    fn unpark(&self, _: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
     fn parked(&self, _: &Partitions, _: &str, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         refused()
     }

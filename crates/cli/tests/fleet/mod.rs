@@ -1,5 +1,6 @@
-//! A cluster of real processes, each behind a proxy of its own to the database, which a test kills,
-//! stops and cuts off while clients start runs; and what must be true of all those runs at the end.
+//! A cluster of real processes, each behind a proxy of its own to the database or to NATS, which a
+//! test kills, stops and cuts off while clients start runs; and what must be true of all those runs
+//! at the end.
 
 mod effects;
 mod load;
@@ -19,10 +20,57 @@ pub(crate) use load::Load;
 /// Nothing here takes nearly as long; a fleet that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Where a database is, and what it is called there.
+/// Where the store of a fleet is.
 pub(crate) struct Place {
+    /// The database.
     pub(crate) url: String,
+    /// What each process reaches through its proxy: the server of NATS where there is one, else
+    /// the database.
     pub(crate) address: String,
+    pub(crate) nats: Option<NatsPlace>,
+}
+
+/// Where the servers of NATS are, and how a fleet uses them.
+pub(crate) struct NatsPlace {
+    pub(crate) url: String,
+    pub(crate) prefix: String,
+    pub(crate) replicas: &'static str,
+    pub(crate) ack: &'static str,
+}
+
+impl Place {
+    /// The arguments that name the store, with the proxy in place of what it leads to.
+    fn arguments(&self, proxy: &str) -> Vec<String> {
+        let through = |url: &str| match url.contains(',') {
+            // The servers of a cluster tell clients of each other, past any proxy.
+            true => url.to_owned(),
+            false => url.replacen(&self.address, proxy, 1),
+        };
+        let (backend, database) = match &self.nats {
+            None => ("postgres", through(&self.url)),
+            Some(_) => ("nats", self.url.clone()),
+        };
+        let mut arguments = ["--backend", backend, "--postgres-url", &database]
+            .map(String::from)
+            .to_vec();
+        if let Some(nats) = &self.nats {
+            let more = ["--nats-url", &through(&nats.url), "--ack", nats.ack];
+            arguments.extend(more.map(String::from));
+        }
+        arguments
+    }
+
+    /// The variables that name what arguments do not.
+    fn variables(&self) -> Vec<(&str, &str)> {
+        let nats = self.nats.iter();
+        nats.flat_map(|nats| {
+            [
+                ("WINDLASS_NATS_PREFIX", &*nats.prefix),
+                ("WINDLASS_NATS_REPLICAS", nats.replicas),
+            ]
+        })
+        .collect()
+    }
 }
 
 /// The addresses of the API processes that live.
@@ -47,27 +95,26 @@ pub(crate) struct Member {
 impl Member {
     fn start(place: &Place, role: &'static str) -> Self {
         let proxy = Proxy::to(&place.address);
-        let url = place.url.replacen(&place.address, proxy.address(), 1);
         let world = World::new();
-        let arguments = [
-            "--backend",
-            "postgres",
-            "--postgres-url",
-            &url,
+        let store = place.arguments(proxy.address());
+        let mut arguments: Vec<&str> = store.iter().map(String::as_str).collect();
+        let own = [
             "--role",
             role,
             "--allow-exec",
             "--probe-listen",
             "127.0.0.1:0",
         ];
+        arguments.extend(own);
         // Many processes die in these tests, and not for what a run does to them.
-        let variables = [
+        let mut variables = place.variables();
+        variables.extend([
             ("WINDLASS_RATE_PER_MINUTE", "0"),
             ("WINDLASS_READ_RATE_PER_MINUTE", "0"),
             ("WINDLASS_MAX_POISON_RETRIES", "100000"),
             ("WINDLASS_POISON_DELAY", "10ms"),
             ("WINDLASS_POISON_TRIAL", "10ms"),
-        ];
+        ]);
         let process = world.serve_with(&arguments, &variables);
         Self {
             role,
@@ -126,6 +173,22 @@ impl Fleet {
         let role = member.role;
         member.process.kill();
         self.add(role);
+    }
+
+    /// Kills all processes with SIGKILL; gives their roles.
+    pub(crate) fn kill_all(&mut self) -> Vec<&'static str> {
+        let members = std::mem::take(&mut self.members);
+        self.list_doors();
+        let roles = members.iter().map(|it| it.role).collect();
+        for member in members {
+            member.process.kill();
+        }
+        roles
+    }
+
+    /// Where its store is.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Stops a process in good order, and starts another with its role.

@@ -94,6 +94,11 @@ impl CrashIsolation {
         lock(&self.suspects).get(&run).copied()
     }
 
+    /// The suspects that wait.
+    pub(crate) fn runs(&self) -> Vec<RunId> {
+        lock(&self.suspects).keys().copied().collect()
+    }
+
     /// How many suspects wait.
     pub(crate) fn count(&self) -> usize {
         lock(&self.suspects).len()

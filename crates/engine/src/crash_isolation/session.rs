@@ -132,7 +132,7 @@ impl Engine {
     }
 
     /// The writers of the live processes that share the store; this one may be missing.
-    pub(super) async fn live_writers(&self) -> Result<BTreeSet<u64>, Error> {
+    pub(crate) async fn live_writers(&self) -> Result<BTreeSet<u64>, Error> {
         if !self.shared().owned.is_shared() {
             return Ok(BTreeSet::new());
         }

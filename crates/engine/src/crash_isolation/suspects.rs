@@ -22,6 +22,10 @@ const FIRST_RECORD: Duration = Duration::from_secs(1);
 /// How soon to look again.
 const AGAIN: Duration = Duration::from_millis(2);
 
+/// How soon a suspect is tried again that has to wait, as for a full gate: each try stops all others
+/// from being acquired, and writes to the store.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
 impl Engine {
     /// Everything that had begun is here: only the first in line are acquired carefully now.
     pub(crate) fn has_recovered(&self) {
@@ -81,6 +85,8 @@ impl Engine {
         let mut waiting = VecDeque::from(suspects);
         let isolating = async move {
             engine.tell_suspended(&waiting).await;
+            // The next walk repeats what the store does not take now.
+            let _ = engine.leave_gate_lines().await;
             let first = engine.isolation().session.lock().await.first;
             let is_first = |suspect: &Suspect| Some(suspect.row.run) == first;
             if let Some(place) = waiting.iter().position(is_first) {
@@ -90,7 +96,7 @@ impl Engine {
             while let Some(suspect) = waiting.pop_front() {
                 if !engine.run_alone(&suspect, limits).await {
                     waiting.push_back(suspect);
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(TRY_AGAIN).await;
                 }
             }
         };

@@ -28,42 +28,45 @@ const AT_ONCE: usize = 16;
 /// Items of other kinds are not for this module.
 const COMMANDS: &str = "command/";
 
-/// The walks of a kind that are under way: at most one for each partition, so that no item is
-/// decided on twice at once.
-#[derive(Default)]
-pub(crate) struct InboxWalks {
-    /// Whether a walk is to begin again, because something may have come meanwhile.
-    walking: Mutex<BTreeMap<Partition, bool>>,
+/// The walks of a kind that are under way: at most one over each partition, or run, so that no item
+/// is decided on twice at once. Each with whether it is to begin again, because something may have
+/// come meanwhile.
+pub(crate) struct Walks<K>(Mutex<BTreeMap<K, bool>>);
+
+impl<K> Default for Walks<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
 }
 
-impl InboxWalks {
-    fn walking(&self) -> MutexGuard<'_, BTreeMap<Partition, bool>> {
-        self.walking.lock().unwrap_or_else(PoisonError::into_inner)
+impl<K: Ord + Copy> Walks<K> {
+    fn walking(&self) -> MutexGuard<'_, BTreeMap<K, bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the caller walks now; else the walk that is under way begins again.
-    pub(crate) fn begins(&self, partition: Partition) -> bool {
+    pub(crate) fn begins(&self, over: K) -> bool {
         let mut walking = self.walking();
-        match walking.get_mut(&partition) {
+        match walking.get_mut(&over) {
             Some(again) => {
                 *again = true;
                 false
             }
             None => {
-                walking.insert(partition, false);
+                walking.insert(over, false);
                 true
             }
         }
     }
 
     /// Whether the caller walks once more.
-    pub(crate) fn goes_again(&self, partition: Partition) -> bool {
+    pub(crate) fn goes_again(&self, over: K) -> bool {
         let mut walking = self.walking();
-        if walking.get(&partition) == Some(&true) {
-            walking.insert(partition, false);
+        if walking.get(&over) == Some(&true) {
+            walking.insert(over, false);
             return true;
         }
-        walking.remove(&partition);
+        walking.remove(&over);
         false
     }
 }
@@ -89,6 +92,30 @@ impl Engine {
         tokio::spawn(async move { engine.consume_inbox(partition).await });
     }
 
+    /// Decides on what was offered to a run, beside the caller. Outcomes that came with their bells
+    /// are not read again; everything else is read.
+    pub(crate) fn consume_run_beside(&self, run: RunId, brought: Vec<InboxItem>) {
+        let engine = self.clone();
+        tokio::spawn(async move { engine.consume_run(run, brought).await });
+    }
+
+    async fn consume_run(&self, run: RunId, mut brought: Vec<InboxItem>) {
+        let walks = &self.shared().run_inbox_walks;
+        if !walks.begins(run) {
+            return;
+        }
+        loop {
+            match std::mem::take(&mut brought) {
+                items if items.is_empty() => self.consume_items(run).await,
+                _ if self.suspended(run).is_some() => {}
+                items => self.consume_outcomes(run, &items).await,
+            }
+            if !walks.goes_again(run) {
+                return;
+            }
+        }
+    }
+
     async fn walk_inbox(&self, partition: Partition) {
         let only = Partitions::Only(BTreeSet::from([partition]));
         let mut walk = PartitionRecovery::of_inbox(partition);
@@ -106,7 +133,7 @@ impl Engine {
                         consuming.join_next().await;
                     }
                     let engine = self.clone();
-                    consuming.spawn(async move { engine.consume_items(run).await });
+                    consuming.spawn(async move { engine.consume_run(run, Vec::new()).await });
                 }
                 RecoveryStep::ReadAwake(_) | RecoveryStep::Acquire(..) | RecoveryStep::Done => {
                     break;
@@ -255,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_partition_is_walked_once_at_a_time_and_again_if_something_may_have_come() {
-        let (walks, partition) = (InboxWalks::default(), Partition(3));
+        let (walks, partition) = (Walks::default(), Partition(3));
         assert!(walks.begins(partition));
         assert!(!walks.begins(partition) && !walks.begins(partition));
         assert!(walks.begins(Partition(4)));

@@ -76,11 +76,13 @@ impl Engine {
             bytes: command.bytes(),
         };
         let first = store.offer(vec![offer.clone()]).await.map_err(failed)?;
-        if first != [true] && self.letter_refusal(run, &key).await?.is_some() {
-            // An earlier caller did not wait for it.
-            store.offer(vec![offer]).await.map_err(failed)?;
+        if first != [true] {
+            if self.letter_refusal(run, &key).await?.is_some() {
+                // An earlier caller did not wait for it.
+                store.offer(vec![offer]).await.map_err(failed)?;
+            }
+            let _ = store.ring(&[Bell::Offered(row.partition, run)]).await;
         }
-        let _ = store.ring(&[Bell::Partition(row.partition)]).await;
         let until = Instant::now() + Duration::from_millis(self.shared().owned.command_ms());
         loop {
             // Before the answer is read, so that no bell is missed.

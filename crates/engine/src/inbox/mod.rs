@@ -9,5 +9,5 @@ mod letters;
 mod offer;
 mod wire;
 
-pub(crate) use consume::InboxWalks;
+pub(crate) use consume::Walks;
 pub(crate) use letters::LetterCommand;

@@ -110,7 +110,7 @@ impl Offering<'_> {
         let mut offer = CommandOffer::new(self.now(), patience);
         let mut status = None;
         let mut heard = None;
-        let mut is_checked = false;
+        let (mut is_checked, mut is_first) = (false, false);
         let mut step = offer.begin();
         loop {
             step = match step {
@@ -128,16 +128,20 @@ impl Offering<'_> {
                         self.has_room().await?;
                     }
                     match engine.store().offer(vec![self.offer()]).await {
-                        Ok(first) => offer.offered(first.first() == Some(&true)),
+                        Ok(first) => {
+                            is_first = first == [true];
+                            offer.offered(is_first)
+                        }
                         Err(error) => return Err(LoadError::Store(error).into()),
                     }
                 }
                 OfferStep::Ring => {
-                    // A hint: the owner also looks by itself.
-                    let _ = engine
-                        .store()
-                        .ring(&[Bell::Partition(self.partition)])
-                        .await;
+                    // A hint, which the store gives for the first offer: the owner also looks by
+                    // itself.
+                    if !is_first {
+                        let bell = Bell::Offered(self.partition, self.run);
+                        let _ = engine.store().ring(&[bell]).await;
+                    }
                     offer.rung()
                 }
                 OfferStep::ReadAnswer => {

@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use windlass_core::RunId;
 use windlass_orchestrator::supervisor::{OwnershipEffect, OwnershipInput};
-use windlass_store::{Backend, Bell, Error, Leases, LiveSession, Partition, Partitions, Role};
+use windlass_store::{
+    Backend, Bell, Error, InboxItem, Leases, LiveSession, Partition, Partitions, Role,
+};
 
 use super::{Cluster, Owned};
 use crate::driver::Message;
@@ -88,8 +91,9 @@ async fn hear_always(owner: Owner, shared: Arc<Shared>) {
         // What was rung while nothing listened is looked for.
         owner.heard_anything(&shared);
         while let Ok(bells) = listener.hear().await {
+            let brought = listener.brought();
             for bell in bells {
-                owner.heard(bell, &shared);
+                owner.heard(bell, &brought, &shared);
             }
         }
         owner.heard_anything(&shared);
@@ -144,7 +148,8 @@ impl Owner {
         Some(Arc::clone(engine.store()))
     }
 
-    fn heard(&self, bell: Bell, shared: &Shared) {
+    /// `brought` has what came with the bells.
+    fn heard(&self, bell: Bell, brought: &[(RunId, InboxItem)], shared: &Shared) {
         match bell {
             Bell::Sessions => {
                 self.lists.change();
@@ -154,6 +159,13 @@ impl Owner {
                 shared.look_at_all();
                 self.look_at_pools();
                 self.consume(partition);
+            }
+            Bell::Offered(partition, run) if shared.owned.holds(partition) => {
+                if let Some(inner) = self.engine.upgrade() {
+                    let brought = brought.iter().filter(|(of, _)| *of == run);
+                    let brought = brought.map(|(_, item)| item.clone()).collect();
+                    Engine::of(inner).consume_run_beside(run, brought);
+                }
             }
             Bell::Run(run) => {
                 shared.owned.ring_elsewhere();
@@ -174,7 +186,7 @@ impl Owner {
                 shared.schedules.notify_one();
                 shared.jobs.notify_one();
             }
-            Bell::Partition(_) => {}
+            Bell::Partition(_) | Bell::Offered(..) => {}
         }
     }
 

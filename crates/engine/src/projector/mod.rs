@@ -35,6 +35,12 @@ const TERM_MS: u64 = 30_000;
 /// How long changes gather before they are read.
 const GATHER: Duration = Duration::from_millis(100);
 
+/// While there is much to project, the projector pauses so many times as long as it worked, so that
+/// runs have the processor and the database; not once the tables are too far behind.
+const PAUSE_TIMES: u32 = 4;
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const FAR_BEHIND_MS: u64 = 5_000;
+
 /// How often a process that does not project tells the one that does.
 const TELL: Duration = Duration::from_secs(1);
 
@@ -114,15 +120,22 @@ pub(crate) async fn project_always(engine: Weak<Inner>) {
         let Some(engine) = engine.upgrade().map(Engine::of) else {
             return;
         };
-        let pause = projector.round(&engine).await;
+        let next = projector.round(&engine).await;
         drop(engine);
+        let waiting = async {
+            match next {
+                Next::After(pause) => tokio::time::sleep(pause).await,
+                Next::WhenHeard(at_most) => {
+                    let heard = shared.projecting.bell.notified();
+                    if tokio::time::timeout(at_most, heard).await.is_ok() {
+                        tokio::time::sleep(GATHER).await;
+                    }
+                }
+            }
+        };
         tokio::select! {
             () = stop.cancelled() => break,
-            () = tokio::time::sleep(pause) => {}
-            () = shared.projecting.bell.notified() => tokio::select! {
-                () = stop.cancelled() => break,
-                () = tokio::time::sleep(GATHER) => {}
-            },
+            () = waiting => {}
         }
     }
     if projector.holds {
@@ -130,6 +143,14 @@ pub(crate) async fn project_always(engine: Weak<Inner>) {
         // Without an answer the lease ends by itself.
         let _ = tokio::time::timeout(AGAIN, leaving).await;
     }
+}
+
+/// When the projector goes on.
+enum Next {
+    /// There is more to do.
+    After(Duration),
+    /// Something is heard, or so much time has passed.
+    WhenHeard(Duration),
 }
 
 struct Projector {
@@ -144,8 +165,8 @@ struct Projector {
 }
 
 impl Projector {
-    /// Does what there is to do, and says how long to wait if nothing is heard.
-    async fn round(&mut self, engine: &Engine) -> Duration {
+    /// Does what there is to do, and says when to go on.
+    async fn round(&mut self, engine: &Engine) -> Next {
         let projecting = &engine.shared().projecting;
         let recorded = projecting.recorded.swap(false, Ordering::AcqRel);
         let heard = projecting.heard.swap(false, Ordering::AcqRel);
@@ -156,19 +177,29 @@ impl Projector {
                 tokio::time::sleep(TELL).await;
             }
             let since = self.looked.map(|at| at.elapsed()).unwrap_or_default();
-            return LOOK.saturating_sub(since);
+            return Next::WhenHeard(LOOK.saturating_sub(since));
         }
+        let began = Instant::now();
         match self.look(engine).await {
-            Ok(true) => GATHER,
+            Ok(true) => Next::After(self.pause(projecting, began.elapsed())),
             // What was recorded a moment ago may not be behind the watermark yet.
-            Ok(false) if self.holds && (recorded || heard) => AGAIN,
-            Ok(false) => LOOK,
+            Ok(false) if self.holds && (recorded || heard) => Next::WhenHeard(AGAIN),
+            Ok(false) => Next::WhenHeard(LOOK),
             Err(_) => {
                 // What is in memory may be ahead of what was written.
                 self.folds.clear();
                 self.holds = false;
-                AGAIN
+                Next::WhenHeard(AGAIN)
             }
+        }
+    }
+
+    /// How long to wait after work that took so long, with more to do.
+    fn pause(&self, projecting: &Projecting, worked: Duration) -> Duration {
+        let is_far_behind = projecting.lag_ms.load(Ordering::Relaxed) > FAR_BEHIND_MS;
+        match is_far_behind || self.walk.is_some() {
+            true => GATHER,
+            false => (worked * PAUSE_TIMES).clamp(GATHER, LONGEST_PAUSE),
         }
     }
 
@@ -226,10 +257,12 @@ impl Projector {
         Ok(true)
     }
 
-    /// Projects runs to the ends of their logs.
+    /// Projects runs to where their logs ended when they were listed: a run that goes on meanwhile
+    /// is not chased, record by record.
     async fn project(&mut self, engine: &Engine, runs: Vec<UnprojectedRun>) -> Result<(), Error> {
         for some in runs.chunks(RUNS) {
             let mut behind = some.to_vec();
+            let ends: HashMap<RunId, u64> = some.iter().map(|it| (it.run, it.end)).collect();
             while !behind.is_empty() {
                 let rows = self.fold(engine, behind).await?;
                 if rows.is_empty() {
@@ -238,10 +271,13 @@ impl Projector {
                 let written = self.projections.project(rows.clone()).await?;
                 behind = Vec::new();
                 for (row, written) in rows.into_iter().zip(written) {
+                    let end = ends.get(&row.run).copied().unwrap_or(0);
                     match (written, &row.problem) {
+                        (true, None) if row.through >= end => {}
                         (true, None) => behind.push(UnprojectedRun {
                             run: row.run,
                             through: row.through,
+                            end,
                         }),
                         // Another process has projected it, or it is gone.
                         _ => drop(self.folds.remove(&row.run)),
@@ -296,7 +332,7 @@ fn next_rows(
     store: &dyn Backend,
     plans: &Plans,
     folds: &mut HashMap<RunId, RunFold>,
-    UnprojectedRun { run, through }: UnprojectedRun,
+    UnprojectedRun { run, through, .. }: UnprojectedRun,
 ) -> Result<Option<ProjectedRun>, Error> {
     let mut fold = match folds.remove(&run) {
         Some(fold) if fold.through() == through => fold,

@@ -11,6 +11,7 @@ use windlass_store::WorkKey;
 
 use super::WorkError;
 use super::open::{Answer, Taken};
+use super::report_kind::ReportKind;
 use super::task_id::TaskId;
 use crate::command::CommandError;
 use crate::engine::Engine;
@@ -27,18 +28,21 @@ static LOOKING: Semaphore = Semaphore::const_new(LOOKS);
 pub(super) enum Found {
     /// It is open in the log.
     Open(Box<Taken>),
-    /// A worker's report ended it, maybe this one's.
+    /// A worker's report ended it, maybe this one.
     EndedUnder { same: bool },
-    /// It ended in another way.
+    /// It ended in another way, or by a report of this lease that says something else.
     Ended,
 }
 
 impl Engine {
+    /// What became of a task that a worker asks about; `kind` is what its report says, if it
+    /// sent one.
     pub(super) async fn look_up(
         &self,
         tenant: Option<&str>,
         task: TaskId,
         lease: &str,
+        kind: Option<ReportKind>,
     ) -> Result<Found, WorkError> {
         let row = self.store().run(task.0.run).await?;
         let own = row.is_some_and(|row| row.tenant.as_deref() == tenant);
@@ -47,8 +51,9 @@ impl Engine {
         }
         if let Some(ended) = self.shared().remote.open.ended_by(task.0) {
             return Ok(match ended.recorded {
-                Some(recorded) => Found::EndedUnder {
-                    same: *recorded == *lease,
+                Some((recorded, first)) => match *recorded == *lease {
+                    true if kind.is_some_and(|kind| kind != first) => Found::Ended,
+                    same => Found::EndedUnder { same },
                 },
                 None if ended.last.is_some_and(|last| *last != *lease) => {
                     Found::EndedUnder { same: false }
@@ -56,19 +61,29 @@ impl Engine {
                 None => Found::Ended,
             });
         }
-        self.look_up_log(task, lease).await
+        self.look_up_log(task, lease, kind).await
     }
 
     /// The same by the log alone, for a caller that has checked whose task it is.
-    pub(super) async fn look_up_log(&self, task: TaskId, lease: &str) -> Result<Found, WorkError> {
+    pub(super) async fn look_up_log(
+        &self,
+        task: TaskId,
+        lease: &str,
+        kind: Option<ReportKind>,
+    ) -> Result<Found, WorkError> {
         let _looking = LOOKING.acquire().await.map_err(|_| WorkError::Stopped)?;
         let engine = self.clone();
         let lease = lease.to_owned();
-        let looking = tokio::task::spawn_blocking(move || engine.read_log(task, &lease));
+        let looking = tokio::task::spawn_blocking(move || engine.read_log(task, &lease, kind));
         looking.await.map_err(|_| WorkError::Stopped)?
     }
 
-    fn read_log(&self, task: TaskId, lease: &str) -> Result<Found, WorkError> {
+    fn read_log(
+        &self,
+        task: TaskId,
+        lease: &str,
+        kind: Option<ReportKind>,
+    ) -> Result<Found, WorkError> {
         let WorkKey {
             run,
             instance,
@@ -77,7 +92,9 @@ impl Engine {
         let mut seen = ReportSearch {
             key: task.0,
             lease,
+            kind,
             ended: None,
+            contradicted: false,
             began: false,
         };
         let loaded = replay(&**self.store(), self.plans(), run, &mut seen);
@@ -86,8 +103,10 @@ impl Engine {
             Err(LoadError::Store(error)) => return Err(error.into()),
             Err(_) => return Err(WorkError::TaskNotFound),
         };
-        if let Some(same) = seen.ended {
-            return Ok(Found::EndedUnder { same });
+        match seen.ended {
+            Some(true) if seen.contradicted => return Ok(Found::Ended),
+            Some(same) => return Ok(Found::EndedUnder { same }),
+            None => {}
         }
         let state = &loaded.run;
         let is_there = state.find_status(instance).is_some() && !state.is_structural(instance);
@@ -123,8 +142,12 @@ impl Engine {
 struct ReportSearch<'a> {
     key: WorkKey,
     lease: &'a str,
+    /// What the report says that is looked for.
+    kind: Option<ReportKind>,
     /// A worker's report ended it; whether it was under this lease.
     ended: Option<bool>,
+    /// Whether that one says something else.
+    contradicted: bool,
     began: bool,
 }
 
@@ -146,6 +169,7 @@ impl Visitor for ReportSearch<'_> {
         self.began = true;
         if let Some(lease) = &ended.lease {
             let same = **lease == *self.lease;
+            self.contradicted |= same && self.kind.is_some_and(|it| it.contradicts(&ended.result));
             self.ended = Some(same || self.ended == Some(true));
         }
         Ok(())

@@ -16,6 +16,7 @@ mod offer;
 mod open;
 mod poll;
 mod pollers;
+mod report_kind;
 mod task_id;
 mod timers;
 mod worker_info;

@@ -102,9 +102,13 @@ pub(crate) fn withdraw(workers: &Arc<Workers>, closed: &[Closed], ended: bool) {
     if closed.is_empty() {
         return;
     }
-    let keys: Vec<WorkKey> = closed.iter().map(|closed| closed.key).collect();
+    let queued = closed.iter().filter(|closed| !closed.is_settled);
+    let keys: Vec<WorkKey> = queued.map(|closed| closed.key).collect();
     let noted = closed.iter().filter(|closed| closed.noted && ended);
     let noted: Vec<WorkKey> = noted.map(|closed| closed.key).collect();
+    if keys.is_empty() && noted.is_empty() {
+        return;
+    }
     let store = Arc::clone(&workers.store);
     tokio::spawn(async move {
         let _ = store.withdraw(&keys).await;

@@ -15,6 +15,7 @@ use windlass_store::{WorkKey, WorkLease};
 
 use super::WorkError;
 use super::pollers::InHand;
+use super::report_kind::ReportKind;
 use super::task_id::LeaseTerms;
 
 /// How many ended attempts are remembered; of the others the log is asked.
@@ -31,6 +32,7 @@ pub(super) type Answer = Result<(), WorkError>;
 pub(crate) struct RecordedReport {
     pub(crate) key: WorkKey,
     pub(crate) lease: Box<str>,
+    pub(crate) kind: ReportKind,
 }
 
 /// An attempt that is not open for workers any more: it is taken from the queue.
@@ -40,6 +42,8 @@ pub(crate) struct Closed {
     pub(crate) handed: bool,
     /// Whether a note says which hand-out was the last.
     pub(crate) noted: bool,
+    /// Whether the queue gave the item up with the outcome.
+    pub(crate) is_settled: bool,
 }
 
 /// What a deadline is for.
@@ -91,14 +95,16 @@ pub(super) struct Open {
     pub(super) held_until: Option<Instant>,
     /// The worker is asked to end the attempt.
     pub(super) stop: bool,
+    /// The queue gave the item up with the outcome that is being recorded.
+    pub(super) is_settled: bool,
     pub(super) begun: Option<Begun>,
     pub(super) assigned: Option<AssignedWorker>,
     /// Until when the worker's lease is good, or it is held back, as far as is known here.
     pub(super) leased_until: Option<Instant>,
     /// A report that is being recorded, and where its answer will be.
-    recording: Option<(Box<str>, watch::Receiver<Option<Answer>>)>,
-    /// The lease of the report that was recorded.
-    recorded: Option<Box<str>>,
+    recording: Option<(Box<str>, ReportKind, watch::Receiver<Option<Answer>>)>,
+    /// The lease of the report that was recorded, and what it said.
+    recorded: Option<(Box<str>, ReportKind)>,
     timers: [Option<TimerKey>; DEADLINES],
 }
 
@@ -115,6 +121,7 @@ impl Open {
             waiting_looks: 0,
             held_until: None,
             stop: false,
+            is_settled: false,
             begun: None,
             assigned: None,
             leased_until: None,
@@ -137,8 +144,8 @@ impl Open {
 /// What ended an attempt.
 #[derive(Clone, Default)]
 pub(super) struct EndedBy {
-    /// The lease of the report that was recorded, if a worker's was.
-    pub(super) recorded: Option<Box<str>>,
+    /// The lease of the report that was recorded, if a worker's was, and what it said.
+    pub(super) recorded: Option<(Box<str>, ReportKind)>,
     /// The last lease that was given.
     pub(super) last: Option<Box<str>>,
 }
@@ -178,8 +185,8 @@ pub(crate) struct OpenAttempts {
 pub(super) enum Take {
     /// Record it.
     Yours(Box<Taken>, watch::Sender<Option<Answer>>),
-    /// The same report is being recorded: wait for its answer.
-    Wait(watch::Receiver<Option<Answer>>),
+    /// A report of the same lease is being recorded, which says this: wait for its answer.
+    Wait(ReportKind, watch::Receiver<Option<Answer>>),
     Refused(WorkError),
     /// It is not open here.
     Absent,
@@ -405,8 +412,12 @@ impl OpenAttempts {
             self.counted(&table);
             return closed;
         }
-        let noted = false;
-        Some(Closed { key, handed, noted })
+        Some(Closed {
+            key,
+            handed,
+            noted: false,
+            is_settled: false,
+        })
     }
 
     /// Gives an attempt to a worker; what remains of its time, or nothing if it is not to be
@@ -467,7 +478,8 @@ impl OpenAttempts {
         &self,
         key: WorkKey,
         tenant: Option<&str>,
-        (lease, terms): (&str, Option<&LeaseTerms>),
+        (lease, kind): (&str, ReportKind),
+        terms: Option<&LeaseTerms>,
     ) -> Take {
         let mut table = self.table();
         let Some(open) = table.at(key) else {
@@ -487,14 +499,14 @@ impl OpenAttempts {
         if !is_last {
             return Take::Refused(WorkError::LeaseLost);
         }
-        if let Some((by, answer)) = &open.recording {
+        if let Some((by, kind, answer)) = &open.recording {
             return match **by == *lease {
-                true => Take::Wait(answer.clone()),
+                true => Take::Wait(*kind, answer.clone()),
                 false => Take::Refused(WorkError::LeaseLost),
             };
         }
         let (tell, answer) = watch::channel(None);
-        open.recording = Some((lease.into(), answer));
+        open.recording = Some((lease.into(), kind, answer));
         let taken = Taken {
             dispatch: Arc::clone(&open.dispatch),
             assigned: open.assigned.clone(),
@@ -506,8 +518,8 @@ impl OpenAttempts {
 
     /// A report was recorded, durably.
     pub(crate) fn recorded(&self, report: &RecordedReport) {
-        let lease = report.lease.clone();
-        self.with(report.key, |open| open.recorded = Some(lease));
+        let recorded = (report.lease.clone(), report.kind);
+        self.with(report.key, |open| open.recorded = Some(recorded));
     }
 
     /// A report was not recorded: another may be.
@@ -606,6 +618,7 @@ impl Table {
             self.waits_no_more(key.run);
         }
         let noted = open.generation > 1 || !open.is_read;
+        let is_settled = open.is_settled;
         if !has_ended && open.is_read && open.generation > 0 && self.left.len() < REMEMBERED {
             self.left.insert(key, open.generation);
         }
@@ -623,7 +636,12 @@ impl Table {
                 self.ended.remove(&oldest);
             }
         }
-        Some(Closed { key, handed, noted })
+        Some(Closed {
+            key,
+            handed,
+            noted,
+            is_settled,
+        })
     }
 
     /// Sets a deadline, or none; whether it is the next one now.

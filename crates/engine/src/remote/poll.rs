@@ -117,6 +117,7 @@ impl Engine {
         // Before the first look: what comes after it rings.
         let waiting = remote.pollers.wait(asking.clone(), self.now());
         let waiting = waiting.ok_or(WorkError::TooManyPollers)?;
+        self.tell_pollers(&asking);
         let slots = poll.slots.min(SLOT_LIMIT);
         let mut holding = poll.holding;
         // What is not needed while it waits does not stay in memory.

@@ -14,7 +14,7 @@ use crate::turns::Tenant;
 pub const POLLER_LIMIT: usize = 10_000;
 
 /// How long after its last poll a worker without tasks is listed.
-const LISTED_MS: i64 = 60_000;
+pub(super) const LISTED_MS: i64 = 60_000;
 
 /// How many workers are remembered; those that asked longest ago are forgotten first.
 const REMEMBERED: usize = 20_000;
@@ -162,6 +162,20 @@ impl Pollers {
         let mut table = self.table();
         let waiting = u64::try_from(table.waiting.len()).unwrap_or(u64::MAX);
         (0..count.min(waiting)).for_each(|_| table.wake(tenant, action, requires));
+    }
+
+    /// What workers of all tenants ask for that wait, or asked lately.
+    pub(super) fn lately(&self, now: Millis) -> Vec<Asking> {
+        let table = self.table();
+        let is_there = |it: &KnownWorker| it.waiting > 0 || now.0 - it.last_poll.0 < LISTED_MS;
+        let workers = table.workers.iter().filter(|(_, known)| is_there(known));
+        let asking = workers.map(|((tenant, worker), known)| Asking {
+            tenant: tenant.clone(),
+            worker: worker.clone(),
+            actions: Arc::clone(&known.actions),
+            labels: Arc::clone(&known.labels),
+        });
+        asking.collect()
     }
 
     /// Workers that wait, asked lately or have tasks, of one tenant; by name.

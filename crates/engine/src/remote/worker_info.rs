@@ -2,9 +2,7 @@
 //! worker polls for.
 
 use windlass_core::Millis;
-use windlass_core::RunId;
-use windlass_core::run::Instance;
-use windlass_store::Error;
+use windlass_store::{Error, ItemState, WorkKey};
 
 use super::declared::{Declarations, DeclaredAction};
 use super::pollers::WorkerInfo;
@@ -20,15 +18,15 @@ pub enum WorkState {
         worker: Box<str>,
         /// Since when workers have it.
         since: Option<Millis>,
-        /// Until when its lease is good without another heartbeat.
-        until: Millis,
+        /// Until when its lease is good without another heartbeat, if this process gave it.
+        until: Option<Millis>,
     },
     /// A worker had it and was silent for too long: it waits for that worker or another.
     Silent {
         /// The name of the worker that had the attempt.
         worker: Box<str>,
-        /// When its lease ran out.
-        since: Millis,
+        /// When its lease ran out, if this process gave it.
+        since: Option<Millis>,
         /// What it waits for.
         waits: Box<Self>,
     },
@@ -44,6 +42,8 @@ pub enum WorkState {
     },
     /// It is not offered to workers.
     NotOffered,
+    /// It is not in the queue of the cluster; none polls for it.
+    Unqueued(Box<Self>),
     /// So many workers poll for the action and have what the node requires.
     Polled(usize),
     /// No worker polls for the action; one did last then.
@@ -99,13 +99,29 @@ impl Engine {
     pub async fn work_state(
         &self,
         tenant: Option<&str>,
-        (run, node): (RunId, Instance),
+        key: WorkKey,
         action: &str,
         requires: &[Box<str>],
     ) -> Result<WorkState, Error> {
-        let at = self.shared().remote.open.at(run, node, self.now());
+        let at = self
+            .shared()
+            .remote
+            .open
+            .at(key.run, key.instance, self.now());
+        // The queue knows of every process; what it has not, the owner may hold back.
+        let is_shared = self.shared().owned.is_shared();
+        let known = match is_shared {
+            true => self.store().known(&[key]).await?.into_iter().next(),
+            false => None,
+        };
+        if let Some((_, item)) = known {
+            return self.queued_state(tenant, item, (action, requires)).await;
+        }
         let Some(at) = at else {
-            return Ok(WorkState::NotOffered);
+            return match is_shared {
+                true => self.unqueued_state(tenant, action, requires).await,
+                false => Ok(WorkState::NotOffered),
+            };
         };
         let until = at.until.filter(|until| *until > self.now());
         match (at.worker, until) {
@@ -115,14 +131,14 @@ impl Engine {
                 Ok(WorkState::With {
                     worker,
                     since,
-                    until,
+                    until: Some(until),
                 })
             }
             (Some(worker), None) => {
                 let waits = self.polled_for(tenant, action, requires).await?;
                 Ok(WorkState::Silent {
                     worker,
-                    since: at.until.unwrap_or_else(|| self.now()),
+                    since: Some(at.until.unwrap_or_else(|| self.now())),
                     waits: Box::new(waits),
                 })
             }
@@ -135,6 +151,52 @@ impl Engine {
         }
     }
 
+    /// What an attempt waits for that is in the queue which all processes share.
+    async fn queued_state(
+        &self,
+        tenant: Option<&str>,
+        item: ItemState,
+        (action, requires): (&str, &[Box<str>]),
+    ) -> Result<WorkState, Error> {
+        match item {
+            ItemState::Leased {
+                worker, stop: true, ..
+            } => Ok(WorkState::Stopping(Some(worker))),
+            ItemState::Leased {
+                worker, begun_ms, ..
+            } => {
+                let begun = i64::try_from(begun_ms).unwrap_or(0);
+                Ok(WorkState::With {
+                    worker,
+                    since: Some(Millis(self.now().0 - begun)),
+                    until: None,
+                })
+            }
+            ItemState::Waiting { last: None } => self.polled_for(tenant, action, requires).await,
+            ItemState::Waiting {
+                last: Some((worker, _)),
+            } => Ok(WorkState::Silent {
+                worker,
+                since: None,
+                waits: Box::new(self.polled_for(tenant, action, requires).await?),
+            }),
+        }
+    }
+
+    /// The same for one that is not in the queue: its owner puts it there once it may be handed
+    /// out, and keeps one back whose action no worker has declared.
+    async fn unqueued_state(
+        &self,
+        tenant: Option<&str>,
+        action: &str,
+        requires: &[Box<str>],
+    ) -> Result<WorkState, Error> {
+        Ok(match self.polled_for(tenant, action, requires).await? {
+            WorkState::Polled(_) => WorkState::NotOffered,
+            state => WorkState::Unqueued(Box::new(state)),
+        })
+    }
+
     /// Which workers poll for an action.
     async fn polled_for(
         &self,
@@ -142,23 +204,19 @@ impl Engine {
         action: &str,
         requires: &[Box<str>],
     ) -> Result<WorkState, Error> {
-        let remote = &self.shared().remote;
-        let pollers = self.work_pollers(tenant);
-        let polls = |it: &&WorkerInfo| it.actions.iter().any(|own| **own == *action);
-        let can = |it: &&WorkerInfo| requires.iter().all(|label| it.labels.contains(label));
-        let (all, able) = (
-            pollers.iter().filter(polls).count(),
-            pollers.iter().filter(polls).filter(can).count(),
-        );
-        if able > 0 {
-            return Ok(WorkState::Polled(able));
+        let polling = self.polling(tenant, action, requires).await?;
+        if polling.able > 0 {
+            return Ok(WorkState::Polled(polling.able));
         }
-        if all > 0 {
+        if polling.all > 0 {
             return Ok(WorkState::Lacking);
         }
+        let remote = &self.shared().remote;
         let declared = &remote.declared;
         let now = self.now();
-        declared.knows(&**self.store(), tenant, action, now).await?;
+        declared
+            .knows_now(&**self.store(), tenant, action, now)
+            .await?;
         Ok(match declared.find(tenant, action, now) {
             Some(declared) => WorkState::NotPolled(declared.last_seen),
             None => WorkState::Undeclared,

@@ -40,24 +40,13 @@ pub(crate) async fn forge(
             builder.push(event, transition.at);
         }
         let append = Append {
-            run,
-            head,
-            writer: WriterId(1),
-            append_id: record.sequence,
-            record: builder.finish(),
             row: world
                 .store
                 .run(run)
                 .wait()
                 .expect("a row")
                 .filter(|_| head == Head::NONE),
-            claims: Vec::new(),
-            resources: Vec::new(),
-            blobs: Vec::new(),
-            uses: Vec::new(),
-            consumed: Vec::new(),
-            releases: Vec::new(),
-            slots: Vec::new(),
+            ..Append::of_record(run, head, (WriterId(1), record.sequence), builder.finish())
         };
         let answers = forged.append(vec![append]).await;
         head = answers

@@ -160,21 +160,14 @@ impl RunCopy {
             ),
             false => (Vec::new(), Vec::new()),
         };
+        let number = (record.writer, record.append_id);
         Ok(Append {
-            run: self.run,
-            head: self.head,
-            writer: record.writer,
-            append_id: record.append_id,
-            record: record.bytes,
             // The first has it too, so that it holds the request id from then on.
             row: self.row.clone().filter(|_| first || last),
             claims,
             resources,
-            blobs: Vec::new(),
             uses,
-            consumed: Vec::new(),
-            releases: Vec::new(),
-            slots: Vec::new(),
+            ..Append::of_record(self.run, self.head, number, record.bytes)
         })
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_core::run::{Instance, Run};
 use windlass_core::{Millis, NodeStatus, RunStatus};
 use windlass_engine::{Engine, WorkState};
-use windlass_store::Wait as _;
+use windlass_store::{Wait as _, WorkKey};
 
 use crate::failure::Failure;
 use crate::moment::{now, readable};
@@ -34,9 +34,12 @@ pub(super) fn work(
         _ => return Ok(None),
     };
     let tenant = run.queued().tenant.as_deref();
-    let state = engine
-        .work_state(tenant, (run.id(), node), action, requires)
-        .wait()?;
+    let key = WorkKey {
+        run: run.id(),
+        instance: node,
+        attempt: run.attempt(node),
+    };
+    let state = engine.work_state(tenant, key, action, requires).wait()?;
     let mut json = json!({ "actionType": action, "workers": 0 });
     let about = RunSummary {
         path,
@@ -56,6 +59,10 @@ pub(super) fn work(
         WorkState::NotOffered => match about.turn(run) {
             Some(reason) => reason,
             None => return Ok(None),
+        },
+        WorkState::Unqueued(state) => match about.turn(run) {
+            Some(reason) => reason,
+            None => about.sentence(&state, &mut json),
         },
         state => about.sentence(&state, &mut json),
     };
@@ -99,12 +106,15 @@ impl RunSummary<'_> {
                 until,
             } => {
                 json["worker"] = json!(worker);
-                json["leaseUntil"] = json!(until.to_string());
                 let since = since.map(readable).unwrap_or_default();
-                let until = readable(*until);
+                let lease = until.map(|until| {
+                    json["leaseUntil"] = json!(until.to_string());
+                    let until = readable(until);
+                    format!("; its lease is good until {until}, and each heartbeat prolongs it")
+                });
+                let lease = lease.unwrap_or_default();
                 format!(
-                    "{path} has been running on {worker} since {since} (attempt {attempt}); its \
-                     lease is good until {until}, and each heartbeat prolongs it."
+                    "{path} has been running on {worker} since {since} (attempt {attempt}){lease}."
                 )
             }
             WorkState::Silent {
@@ -114,10 +124,13 @@ impl RunSummary<'_> {
             } => {
                 let waits = self.polled(waits, json);
                 json["worker"] = json!(worker);
-                json["leaseUntil"] = json!(since.to_string());
-                let since = readable(*since);
+                let since = since.map(|since| {
+                    json["leaseUntil"] = json!(since.to_string());
+                    format!(" at {}", readable(since))
+                });
+                let since = since.unwrap_or_default();
                 format!(
-                    "{path} waits for a worker: the lease of {worker} ran out at {since} without \
+                    "{path} waits for a worker: the lease of {worker} ran out{since} without \
                      a heartbeat (attempt {attempt}); {waits}."
                 )
             }

@@ -186,7 +186,7 @@ impl World {
             OfferStep::Ring => {
                 if let Some(cluster) = &self.cluster {
                     let partition = cluster.partition(run);
-                    self.ring(Bell::Partition(partition));
+                    self.ring(Bell::Offered(partition, run));
                 }
                 caller.machine.rung()
             }

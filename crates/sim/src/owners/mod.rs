@@ -399,8 +399,12 @@ impl World {
     fn heard(&mut self, id: ProcessId, bell: Bell) {
         match bell {
             Bell::Sessions => self.tell_owner(id, OwnershipInput::Rung),
-            Bell::Partition(partition) if self.has_limits() => self.look_for_room(id, partition),
-            Bell::Partition(partition) => self.begin_walk(id, partition),
+            Bell::Partition(partition) | Bell::Offered(partition, _) if self.has_limits() => {
+                self.look_for_room(id, partition);
+            }
+            Bell::Partition(partition) | Bell::Offered(partition, _) => {
+                self.begin_walk(id, partition);
+            }
             Bell::Definitions => self.heal_own(id),
             Bell::Run(_) | Bell::Watch(..) | Bell::Work | Bell::Requests => {}
         }

@@ -16,7 +16,7 @@ impl Queries for NatsStore {
 
     fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>> {
         self.task(move |inner| async move {
-            match inner.settle(run).await {
+            match inner.settle_row(run).await {
                 // The row still says how far the run was.
                 Ok(_) | Err(Error::Damaged(_)) => inner.postgres.run(run).await,
                 Err(error) => Err(error),
@@ -156,6 +156,10 @@ impl Admission for NatsStore {
 
     fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
         self.after_own(move |postgres| async move { postgres.park(runs).await })
+    }
+
+    fn unpark(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+        self.after_own(move |postgres| async move { postgres.unpark(runs).await })
     }
 
     fn parked(

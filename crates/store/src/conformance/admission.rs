@@ -17,6 +17,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     a_parked_run_waits_at_its_gate(&open());
     only_runs_that_wait_at_a_gate_are_parked(&open());
     a_run_that_begins_is_no_longer_parked(&open());
+    a_run_that_leaves_the_line_of_its_gate_still_waits(&open());
     gates_are_named_once(&open());
     what_has_begun_is_found_without_what_waits(&open());
     gates_count_who_goes(&open());
@@ -252,6 +253,29 @@ fn a_run_that_begins_is_no_longer_parked<S: Backend>(store: &S) {
     assert!(parked(store, "g").is_empty());
     block_on(store.requeue(run_id(1))).unwrap();
     assert_eq!(waiting(store, None), [run_id(1)]);
+}
+
+fn a_run_that_leaves_the_line_of_its_gate_still_waits<S: Backend>(store: &S) {
+    for n in 1..=3 {
+        must_start(store, gated(n, "g"));
+    }
+    must_start(store, gated(4, "other"));
+    park(store, &[1, 2, 4]);
+    let unpark = |numbers: &[u64]| {
+        let runs = numbers.iter().map(|n| run_id(*n)).collect();
+        block_on(store.unpark(runs)).unwrap();
+    };
+    // The third is not parked, the ninth is not there.
+    unpark(&[1, 3, 4, 9]);
+    assert_eq!(parked(store, "g"), [run_id(2)]);
+    assert!(parked(store, "other").is_empty());
+    assert_eq!(
+        store.parked_gates(&Partitions::All).wait().unwrap(),
+        ["g"].map(without_tenant)
+    );
+    assert_eq!(waiting(store, None), [1, 3, 4].map(run_id));
+    park(store, &[1]);
+    assert_eq!(parked(store, "g"), [1, 2].map(run_id));
 }
 
 fn gates_are_named_once<S: Backend>(store: &S) {

@@ -1,8 +1,8 @@
 //! What every backend must do: each rule of the contract's documentation is a check here.
 //!
 //! A check takes a factory of empty stores and panics, naming the rule, when a store
-//! breaks it. A backend calls [`all`], or the checks one by one. The suite sees nothing
-//! but the traits; what only one backend promises is tested in that backend.
+//! breaks it. A backend makes a test of each part by [`conformance_tests!`](crate::conformance_tests).
+//! The suite sees nothing but the traits; what only one backend promises is tested in that backend.
 
 // A broken rule must stop the test with its place, which is what these are for.
 #![allow(clippy::unwrap_used)]
@@ -16,6 +16,7 @@ pub mod checkpoint;
 pub mod claim;
 pub mod compact;
 pub mod dead;
+mod every_test;
 pub mod hook;
 pub mod inbox;
 pub mod key_value;
@@ -26,40 +27,14 @@ pub mod query;
 pub mod retention;
 pub mod schedule;
 pub mod secrets;
+pub mod settle;
 pub mod sleep;
 pub mod wakes;
 pub mod work;
 
-use std::collections::BTreeMap;
-
 use windlass_core::{Millis, RunId, RunStatus};
 
-use crate::{
-    Append, AppendError, Appended, Backend, Head, Log, Partition, RunRow, WriterId, block_on,
-};
-
-/// Runs every check.
-pub fn all<S: Backend>(open: &dyn Fn() -> S) {
-    append::all(open);
-    inbox::all(open);
-    claim::all(open);
-    blob::all(open);
-    catalogue::all(open);
-    query::all(open);
-    checkpoint::all(open);
-    compact::all(open);
-    sleep::all(open);
-    admission::all(open);
-    dead::all(open);
-    audit::all(open);
-    secrets::all(open);
-    retention::all(open);
-    schedule::all(open);
-    hook::all(open);
-    key_value::all(open);
-    places::all(open);
-    pools::all(open);
-}
+use crate::{Append, AppendError, Appended, Backend, Head, Log, RunRow, WriterId, block_on};
 
 /// The `n`-th run of a test; runs sort by their number.
 pub fn run_id(n: u64) -> RunId {
@@ -70,48 +45,15 @@ pub fn run_id(n: u64) -> RunId {
 
 /// An append with nothing but a record.
 pub fn record(run: RunId, head: Head, append_id: u64, bytes: &[u8]) -> Append {
-    Append {
-        run,
-        head,
-        writer: WriterId(7),
-        append_id,
-        record: bytes.to_vec(),
-        row: None,
-        claims: Vec::new(),
-        resources: Vec::new(),
-        blobs: Vec::new(),
-        uses: Vec::new(),
-        consumed: Vec::new(),
-        releases: Vec::new(),
-        slots: Vec::new(),
-    }
+    Append::of_record(run, head, (WriterId(7), append_id), bytes.to_vec())
 }
 
 /// A row of a running run of the workflow `sample`.
 pub fn row(run: RunId) -> RunRow {
+    let request = format!("request-{run}");
     RunRow {
-        run,
-        tenant: None,
-        workflow: "sample".into(),
-        version: 1,
-        request_id: format!("request-{run}").into(),
         status: RunStatus::Running,
-        priority: 5,
-        labels: BTreeMap::new(),
-        created_at: Millis(1_700_000_000_000),
-        started_at: None,
-        ended_at: None,
-        wake_at: None,
-        asleep: false,
-        error_code: None,
-        error_message: None,
-        cause_codes: Vec::new(),
-        parent: None,
-        origin: None,
-        gate: None,
-        limit: 0,
-        dead: false,
-        partition: Partition(0),
+        ..RunRow::queued(run, "sample", &request, Millis(1_700_000_000_000))
     }
 }
 

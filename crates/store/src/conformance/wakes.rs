@@ -32,6 +32,7 @@ fn bells_are_kept_and_coalesced<S: Wakes>(store: &S) {
         Bell::Run(run_id(1)),
         Bell::Partition(Partition(3)),
         Bell::Watch(Partition(3), run_id(1)),
+        Bell::Offered(Partition(3), run_id(1)),
     ];
     block_on(store.ring(&bells)).unwrap();
     block_on(store.ring(&bells)).unwrap();

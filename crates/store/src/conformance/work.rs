@@ -43,7 +43,7 @@ pub fn expiry<S: WorkQueue + Leases, A: Fn(u64)>(open: &dyn Fn() -> (S, A)) {
     an_item_that_waits_fences_all_but_its_last_worker(&store, &pass);
 }
 
-fn key(n: u64) -> WorkKey {
+pub(super) fn key(n: u64) -> WorkKey {
     WorkKey {
         run: run_id(n),
         instance: 3,
@@ -51,7 +51,7 @@ fn key(n: u64) -> WorkKey {
     }
 }
 
-fn item(n: u64) -> WorkItem {
+pub(super) fn item(n: u64) -> WorkItem {
     WorkItem {
         key: key(n),
         tenant: None,
@@ -62,11 +62,11 @@ fn item(n: u64) -> WorkItem {
     }
 }
 
-fn push<S: WorkQueue>(store: &S, items: impl IntoIterator<Item = WorkItem>) {
+pub(super) fn push<S: WorkQueue>(store: &S, items: impl IntoIterator<Item = WorkItem>) {
     block_on(store.push(items.into_iter().collect())).unwrap();
 }
 
-fn wanted(worker: &str) -> Pull {
+pub(super) fn wanted(worker: &str) -> Pull {
     Pull {
         worker: worker.into(),
         tenant: TenantFilter::Only(None),
@@ -79,7 +79,7 @@ fn wanted(worker: &str) -> Pull {
     }
 }
 
-fn pull<S: WorkQueue>(store: &S, pull: Pull) -> Vec<LeasedItem> {
+pub(super) fn pull<S: WorkQueue>(store: &S, pull: Pull) -> Vec<LeasedItem> {
     block_on(store.pull(pull)).unwrap()
 }
 

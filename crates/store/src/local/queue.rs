@@ -7,8 +7,8 @@ use std::future::ready;
 
 use super::LocalCoordinator;
 use crate::{
-    BegunItem, Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull, QueueDepth,
-    SessionId, TenantFilter, WorkItem, WorkKey, WorkLease, WorkQueue,
+    BegunItem, Bell, Error, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pending, Pull,
+    QueueDepth, SessionId, TenantFilter, Wakes as _, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 /// Tenant and action: what a worker pulls by.
@@ -191,6 +191,17 @@ impl WorkTable {
         self.enqueue(key);
     }
 
+    /// Removes an item whose outcome a worker has, unless another worker has it, or has had it
+    /// since; whether it was removed, or is not there.
+    fn settled(&mut self, key: WorkKey, worker: &str, lease: WorkLease, now: u64) -> bool {
+        let state = self.state(key, now);
+        let fenced = state.is_some_and(|it| it.fences(worker, lease));
+        if !fenced {
+            self.remove(key);
+        }
+        !fenced
+    }
+
     fn push_begun(
         &mut self,
         BegunItem { item, begun_ms }: BegunItem,
@@ -310,6 +321,7 @@ impl WorkTable {
             lease: number,
             deliveries: queued.deliveries,
             begun_ms: begun.ago(now),
+            run: None,
         };
         if let Some(waiting) = self.waiting.get_mut(&channel) {
             waiting.remove(&order);
@@ -419,11 +431,20 @@ fn remove_from<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<WorkKey>>, of: &K, key: &
     }
 }
 
+impl LocalCoordinator {
+    /// Whether an outcome of an item counts; its item is gone then.
+    pub(crate) fn settled(&self, key: WorkKey, worker: &str, lease: WorkLease) -> bool {
+        let (mut tables, now) = self.current();
+        tables.work.settled(key, worker, lease, now)
+    }
+}
+
 impl WorkQueue for LocalCoordinator {
     fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
         let (mut tables, _) = self.current();
         items.into_iter().for_each(|item| tables.work.push(item));
-        Box::pin(ready(Ok(())))
+        drop(tables);
+        self.ring(&[Bell::Work])
     }
 
     fn push_begun(

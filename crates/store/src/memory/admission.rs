@@ -76,6 +76,11 @@ impl Admission for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
+    fn unpark(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+        self.state().parked.retain(|run| !runs.contains(run));
+        Box::pin(ready(Ok(())))
+    }
+
     fn parked(
         &self,
         partitions: &Partitions,

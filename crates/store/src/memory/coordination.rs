@@ -1,11 +1,13 @@
 //! Leases, work and wake-ups in memory: those of one process, with a clock that tests give.
 
+use std::future::ready;
+
 use crate::{
-    BegunItem, Bell, Error, ExpiredSession, GatePlace, GivenSlots, HeldPlace, ItemState,
-    JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem, Leases, Listener, LiveSession, MemoryStore,
-    Partition, Partitions, Pending, Places, PoolKey, PoolRemoval, PoolRow, PoolUse, Pools,
-    ProcessInfo, Pull, QueueDepth, SessionId, SlotRequest, SlotsTaken, TakePlace, TakenPartition,
-    TenantFilter, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
+    BegunItem, Bell, Error, ExpiredSession, GatePlace, GivenSlots, HeldPlace, ItemOutcome,
+    ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem, Leases, Listener, LiveSession,
+    MemoryStore, Partition, Partitions, Pending, Places, PoolKey, PoolRemoval, PoolRow, PoolUse,
+    Pools, ProcessInfo, Pull, QueueDepth, SessionId, SettleAnswer, SlotRequest, SlotsTaken,
+    TakePlace, TakenPartition, TenantFilter, Wakes, WorkItem, WorkKey, WorkLease, WorkQueue,
 };
 
 impl MemoryStore {
@@ -173,6 +175,27 @@ impl WorkQueue for MemoryStore {
         self.coordinator.pull(pull)
     }
 
+    fn settle(&self, outcome: ItemOutcome) -> Pending<'_, Result<SettleAnswer, Error>> {
+        let ItemOutcome {
+            offer,
+            key,
+            worker,
+            lease,
+        } = outcome;
+        let bell = Bell::Offered(offer.partition, offer.run);
+        // Held over both, so that no owner finds neither the item nor its outcome.
+        let mut state = self.state();
+        if !self.coordinator.settled(key, &worker, lease) {
+            return Box::pin(ready(Ok(SettleAnswer::Lost)));
+        }
+        state.offer(offer);
+        drop(state);
+        Box::pin(async move {
+            self.ring(&[bell]).await?;
+            Ok(SettleAnswer::Offered)
+        })
+    }
+
     fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
         self.coordinator.known(keys)
     }
@@ -233,7 +256,6 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::conformance;
 
     /// A store whose leases expire when the test says so.
     fn open() -> (MemoryStore, impl Fn(u64)) {
@@ -246,20 +268,5 @@ mod tests {
         (store, advance)
     }
 
-    #[test]
-    fn leases_conform_and_expire() {
-        conformance::leases::all(&|| open().0);
-        conformance::leases::expiry(&open);
-    }
-
-    #[test]
-    fn wakes_conform() {
-        conformance::wakes::all(&|| open().0);
-    }
-
-    #[test]
-    fn work_conforms_and_expires() {
-        conformance::work::all(&|| open().0);
-        conformance::work::expiry(&open);
-    }
+    crate::expiry_tests!(open);
 }

@@ -6,10 +6,10 @@ use std::ops::Bound;
 
 use windlass_core::RunId;
 
-use super::answer;
+use super::{State, answer};
 use crate::{
     Error, Inbox, InboxBounds, InboxItem, MemoryStore, Offer, OfferAnswer, Partition, Partitions,
-    Pending,
+    Pending, Wakes as _, offered_bells,
 };
 
 /// What was offered to one run.
@@ -59,16 +59,26 @@ impl RunInbox {
     }
 }
 
+impl State {
+    pub(super) fn offer(&mut self, offer: Offer) -> bool {
+        let inbox = self.inbox.entry(offer.run);
+        let inbox = inbox.or_insert_with(|| RunInbox::new(offer.partition));
+        inbox.offer(offer)
+    }
+}
+
 impl Inbox for MemoryStore {
     fn offer(&self, offers: Vec<Offer>) -> Pending<'_, Result<Vec<bool>, Error>> {
+        let runs: Vec<(Partition, RunId)> =
+            offers.iter().map(|it| (it.partition, it.run)).collect();
         let mut state = self.state();
-        let offered = offers.into_iter().map(|offer| {
-            let inbox = state.inbox.entry(offer.run);
-            let inbox = inbox.or_insert_with(|| RunInbox::new(offer.partition));
-            inbox.offer(offer)
-        });
-        let offered = offered.collect();
-        Box::pin(ready(Ok(offered)))
+        let offered: Vec<bool> = offers.into_iter().map(|it| state.offer(it)).collect();
+        drop(state);
+        let bells = offered_bells(&runs, &offered);
+        Box::pin(async move {
+            self.ring(&bells).await?;
+            Ok(offered)
+        })
     }
 
     fn inbox_page(

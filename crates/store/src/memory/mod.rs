@@ -354,10 +354,10 @@ fn damaged(run: RunId, sequence: u64) -> Error {
 #[cfg(all(test, feature = "conformance"))]
 mod tests {
     use super::*;
-    use crate::conformance;
 
-    #[test]
-    fn memory_conforms() {
-        conformance::all(&MemoryStore::new);
+    fn check(rules: fn(&dyn Fn() -> MemoryStore)) {
+        rules(&MemoryStore::new);
     }
+
+    crate::conformance_tests!(MemoryStore, check);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts a nats-server in a scratch folder and stops it when no process uses it any more.
-# usage: serve.sh FOLDER PROGRAM PORT
+# usage: serve.sh FOLDER PROGRAM PORT [SYNC_INTERVAL]
 #
 # A user of the server holds a shared lock on FOLDER/users.lock; the system takes it back when
 # the process ends, however it ends. FOLDER/start.lock is held by a process that starts, joins or
@@ -13,6 +13,7 @@ exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 folder=$1
 program=$2
 port=$3
+sync=${4:-always}
 
 cd "$folder" || exit 1
 rm -rf "$folder/data"
@@ -20,7 +21,7 @@ cat >"$folder/server.conf" <<CONFIG
 listen: "127.0.0.1:$port"
 jetstream {
     store_dir: "$folder/data"
-    sync_interval: always
+    sync_interval: $sync
     max_file_store: 512GB
     max_memory_store: 512GB
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts a PostgreSQL server in a scratch folder and stops it when no process uses it any more.
-# usage: serve.sh FOLDER PROGRAMS PORT
+# usage: serve.sh FOLDER PROGRAMS PORT [FSYNC]
 #
 # A user of the server holds a shared lock on FOLDER/users.lock; the system takes it back when
 # the process ends, however it ends. FOLDER/start.lock is held by a process that starts, joins or
@@ -13,6 +13,7 @@ exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 folder=$1
 programs=$2
 port=$3
+fsync=${4:-off}
 data=$folder/data
 
 # PostgreSQL refuses to run as root.
@@ -27,9 +28,10 @@ fi
 cd "$folder" || exit 1
 rm -rf "$data"
 $as "$programs/initdb" -D "$data" -U windlass -A trust -E UTF8 --locale=C --no-sync || exit 1
-# Without a crash of the machine nothing is lost: scratch data needs no sync.
+# Without a crash of the machine nothing is lost: scratch data needs no sync, unless its cost is
+# measured.
 $as "$programs/postgres" -D "$data" -p "$port" -k "$folder" -c listen_addresses=127.0.0.1 \
-    -c fsync=off -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB \
+    -c fsync="$fsync" -c full_page_writes="$fsync" -c max_connections=400 -c shared_buffers=64MB \
     -c max_wal_size=512MB -c autovacuum_naptime=5s -c log_min_messages=warning &
 server=$!
 trap 'kill -QUIT $server 2>/dev/null; rm -rf "$data"' EXIT

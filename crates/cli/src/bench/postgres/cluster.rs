@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 
 use super::super::server::{Connection, Helper, Server};
 use super::super::{graphs, http};
-use super::{Bench, broken, median};
+use super::{Bench, Database, Scratch, broken, median};
 use crate::exit::Failure;
 
 /// How long an idle cluster is looked at.
@@ -18,10 +18,10 @@ const IDLE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The variables of a process on a schema, with these roles.
-fn variables(bench: Bench<'_>, schema: &str, role: &str) -> Vec<(&'static str, String)> {
+fn variables(database: &Database, schema: &str, role: &str) -> Vec<(&'static str, String)> {
     vec![
         ("WINDLASS_BACKEND", "postgres".to_owned()),
-        ("WINDLASS_POSTGRES_URL", bench.database.url.clone()),
+        ("WINDLASS_POSTGRES_URL", database.url.clone()),
         ("WINDLASS_POSTGRES_SCHEMA", schema.to_owned()),
         ("WINDLASS_ROLE", role.to_owned()),
         ("WINDLASS_RATE_PER_MINUTE", "0".to_owned()),
@@ -31,11 +31,10 @@ fn variables(bench: Bench<'_>, schema: &str, role: &str) -> Vec<(&'static str, S
 
 /// A process with the API among its roles.
 fn server(bench: Bench<'_>, schema: &str, role: &str) -> Result<Server, Failure> {
-    Server::with(&bench.scratch.fresh(), &variables(bench, schema, role))
-}
-
-fn helper(bench: Bench<'_>, schema: &str, role: &str) -> Result<Helper, Failure> {
-    Helper::start(&bench.scratch.fresh(), &variables(bench, schema, role))
+    Server::with(
+        &bench.scratch.fresh(),
+        &variables(bench.database, schema, role),
+    )
 }
 
 /// An owner and a worker, each a process of its own.
@@ -51,7 +50,10 @@ impl Pair {
         let schema = bench.database.fresh();
         Ok(Self {
             server: server(bench, &schema, "api,orchestrator,scheduler")?,
-            _worker: helper(bench, &schema, "worker")?,
+            _worker: Helper::start(
+                &bench.scratch.fresh(),
+                &variables(bench.database, &schema, "worker"),
+            )?,
             schema,
             database: bench.database.connect().await?,
         })
@@ -151,12 +153,15 @@ pub(super) async fn starts(bench: Bench<'_>) -> Result<Value, Failure> {
 }
 
 /// Transactions of the database while four processes have nothing to do.
-pub(super) async fn idle(bench: Bench<'_>) -> Result<Value, Failure> {
-    let schema = bench.database.fresh();
+pub(super) async fn idle(database: &Database, scratch: &Scratch) -> Result<Value, Failure> {
+    let schema = database.fresh();
     let roles = ["api", "orchestrator", "worker", "scheduler"];
-    let helpers = roles.map(|role| helper(bench, &schema, role));
+    let helpers = roles.map(|role| {
+        let variables = variables(database, &schema, role);
+        Helper::start(&scratch.fresh(), &variables)
+    });
     let helpers = helpers.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let client = bench.database.connect().await?;
+    let client = database.connect().await?;
     let count = async || -> Result<i64, Failure> {
         let text = "select xact_commit + xact_rollback from pg_stat_database \
                     where datname = current_database()";

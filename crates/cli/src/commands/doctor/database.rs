@@ -1,7 +1,7 @@
-//! What `windlass doctor` finds of a database, without changing it more than a server that starts
-//! would.
+//! What `windlass doctor` finds of a database, without changing anything in it.
 
 use windlass_store::{Projections as _, Queries as _, Wait as _};
+use windlass_store_postgres::SchemaChange;
 
 use super::{Findings, Grade};
 use crate::config::Config;
@@ -13,9 +13,10 @@ const LONG_TRANSACTION_S: u64 = 300;
 /// Tables that are further behind the log than this are worth a word.
 const LONG_LAG_MS: u64 = 60_000;
 
-/// Opens the database as a server would, and looks at what it says of itself.
+/// Opens the database, and looks at what it says of itself.
 pub(super) fn check(config: &Config, url: Option<&str>, findings: &mut Findings) {
-    let opened = database::settings(config, url).and_then(|settings| database::open(&settings));
+    let opened = database::settings(config, url)
+        .and_then(|settings| database::open(&settings.schema_change(SchemaChange::Nothing)));
     let store = match opened {
         Ok(store) => store,
         Err(failure) => {

@@ -7,6 +7,9 @@ use super::{Findings, Grade};
 use crate::config::Config;
 use crate::nats;
 
+/// Clocks that are further apart than this are worth a word: people notice it.
+const FAR_APART_MS: u64 = 2_000;
+
 /// More records than this behind the log are worth a word.
 const LONG_LAG: u64 = 10_000;
 
@@ -40,12 +43,29 @@ pub(super) fn check(
             "check the logs of nats-server and of the database",
         ),
     }
+    if let Ok(ahead) = store.clock_ahead_ms().wait() {
+        let (grade, what) = graded_clock(ahead);
+        let value = format!("{ahead} ms ahead of this machine's");
+        findings.add("nats_clock", grade, value, what);
+    }
     findings.add(
         "sync_interval",
         Grade::Warn,
         "nats-server does not tell clients how often it syncs".to_owned(),
         "set `sync_interval: always` in its jetstream block, or use three replicas",
     );
+}
+
+/// No clock orders anything, but people compare times, and the age of a value without a log is by
+/// the server's clock.
+fn graded_clock(ahead_ms: i64) -> (Grade, &'static str) {
+    match ahead_ms.unsigned_abs() > FAR_APART_MS {
+        true => (
+            Grade::Warn,
+            "the clocks of this machine and the NATS server are apart: synchronize both (NTP)",
+        ),
+        false => (Grade::Ok, ""),
+    }
 }
 
 fn graded(name: &str, value: &str) -> (Grade, &'static str) {
@@ -59,5 +79,23 @@ fn graded(name: &str, value: &str) -> (Grade, &'static str) {
             (Grade::Warn, "the database does not follow the log")
         }
         _ => (Grade::Ok, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_are_apart_in_either_direction_are_told() {
+        for (ahead, expected) in [
+            (0, Grade::Ok),
+            (2_000, Grade::Ok),
+            (2_001, Grade::Warn),
+            (-60_000, Grade::Warn),
+            (i64::MIN, Grade::Warn),
+        ] {
+            assert_eq!(graded_clock(ahead).0, expected, "{ahead}");
+        }
     }
 }

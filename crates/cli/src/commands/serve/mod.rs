@@ -86,11 +86,15 @@ fn start(
         worker_labels: options.worker_labels.clone(),
         ..settings.clone()
     };
-    let session = backend::open(&settings, &options.place, options.logs_json)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Storage, "RUNTIME_FAILED", error))?;
+    let session = {
+        // A store of several processes appends where the engine runs.
+        let _entered = runtime.enter();
+        backend::open(&settings, &options.place, options.logs_json)?
+    };
     let result = runtime.block_on(serve(&session, options, development));
     runtime.shutdown_timeout(LAST_WORDS);
     result
@@ -186,12 +190,11 @@ async fn serve(
 async fn bind(options: &Options) -> Result<Server, Failure> {
     let listened = Server::bind(options.server.clone()).await;
     listened.map_err(|error| {
-        let probes = options.server.probe_address;
-        let probes = probes
-            .map(|address| format!(" or {address}"))
-            .unwrap_or_default();
-        let address = options.server.address;
-        let message = format!("cannot listen on {address}{probes}: {error}");
+        let server = &options.server;
+        let address = server.listens.then_some(server.address);
+        let addresses = [address, server.probe_address].into_iter().flatten();
+        let addresses: Vec<_> = addresses.map(|it| it.to_string()).collect();
+        let message = format!("cannot listen on {}: {error}", addresses.join(" or "));
         Failure::new(Exit::Storage, "LISTEN_FAILED", message)
             .hint("name another address with --listen or --probe-listen; port 0 takes a free one")
     })

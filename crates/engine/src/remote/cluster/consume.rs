@@ -35,10 +35,16 @@ impl Engine {
         if offered.is_empty() {
             return;
         }
-        let keys: Vec<WorkKey> = offered.iter().map(|(_, (key, _))| *key).collect();
-        // What the queue cannot say now is looked at again soon.
-        let Ok(known) = self.store().known(&keys).await else {
-            return;
+        // For a settled outcome the queue gave the item up: there is no other lease.
+        let unsure = offered.iter().filter(|(_, (_, wire))| !wire.is_settled);
+        let keys: Vec<WorkKey> = unsure.map(|(_, (key, _))| *key).collect();
+        let known = match keys.is_empty() {
+            true => Vec::new(),
+            // What the queue cannot say now is looked at again soon.
+            false => match self.store().known(&keys).await {
+                Ok(known) => known,
+                Err(_) => return,
+            },
         };
         let mut known: HashMap<WorkKey, ItemState> = known.into_iter().collect();
         let mut deciding = JoinSet::new();
@@ -67,6 +73,12 @@ impl Engine {
         if let Some(deaths) = wire.deaths() {
             return self.give_up_deadly(item, key, deaths).await;
         }
+        if wire.is_settled {
+            self.shared()
+                .remote
+                .open
+                .with(key, |open| open.is_settled = true);
+        }
         let lease = wire.lease.clone();
         let Ok(report) = wire.report(key, self.values()).await else {
             // A value that cannot be read now is read by the next walk.
@@ -84,7 +96,7 @@ impl Engine {
                 }
             }
             Err(CommandError::Refused { .. }) => {
-                let error = match self.look_up_log(TaskId(key), &lease).await {
+                let error = match self.look_up_log(TaskId(key), &lease, None).await {
                     // A repeated offer: its caller reads the log.
                     Ok(Found::EndedUnder { same: true }) => None,
                     Ok(Found::EndedUnder { same: false }) => Some(WorkError::LeaseLost),

@@ -12,6 +12,7 @@ use super::super::WorkError;
 use super::super::finish::{TaskOutcome, unrendered};
 use super::super::lookup::Found;
 use super::super::open::Taken;
+use super::super::report_kind::ReportKind;
 use super::super::task_id::{LeaseTerms, TaskId};
 use super::outcome;
 use crate::command::CommandError;
@@ -44,7 +45,7 @@ impl Engine {
             LeaseAnswer::Lost => self.keep_lapsed(tenant, &given).await,
             LeaseAnswer::Unknown => {
                 self.partition_of(tenant, task).await?;
-                match self.look_up_log(task, lease).await? {
+                match self.look_up_log(task, lease, None).await? {
                     // The queue lost it: its owner puts it there again.
                     Found::Open(taken) => Ok(taken.stop),
                     Found::EndedUnder { same: false } => Err(WorkError::LeaseLost),
@@ -98,7 +99,8 @@ impl Engine {
         let Some(given) = self.given(task, lease).await? else {
             return Err(WorkError::LeaseUnknown);
         };
-        let Some(taken) = self.take_shared(&given).await? else {
+        let kind = ReportKind::of(&outcome);
+        let Some(taken) = self.take_shared(&given, kind).await? else {
             return Ok(());
         };
         let engine = self.clone();
@@ -106,13 +108,19 @@ impl Engine {
         // The report is recorded even if the caller goes away.
         let recording = tokio::spawn(async move {
             let report = engine.report_of(&lease, taken, outcome).await;
-            engine.deliver(partition, (task, number), report).await
+            engine
+                .deliver(partition, (task, number), report, Some(kind))
+                .await
         });
         recording.await.unwrap_or(Err(WorkError::Stopped))
     }
 
     /// What a report is about; nothing if it is recorded.
-    async fn take_shared(&self, given: &Given<'_>) -> Result<Option<Taken>, WorkError> {
+    async fn take_shared(
+        &self,
+        given: &Given<'_>,
+        kind: ReportKind,
+    ) -> Result<Option<Taken>, WorkError> {
         let key = given.task.0;
         let handed = self.shared().remote.shared.handed(key, given.text);
         let known = self.store().known(&[key]).await?.into_iter().next();
@@ -123,7 +131,7 @@ impl Engine {
             Some((_, ItemState::Leased { stop, .. })) => stop,
             Some((_, ItemState::Waiting { .. })) => false,
             // The attempt has ended, or the queue lost it: the log tells.
-            None => match self.look_up_log(given.task, given.text).await? {
+            None => match self.look_up_log(given.task, given.text, Some(kind)).await? {
                 Found::Open(taken) => taken.stop,
                 Found::EndedUnder { same: true } => return Ok(None),
                 Found::EndedUnder { same: false } => return Err(WorkError::LeaseLost),
@@ -138,7 +146,7 @@ impl Engine {
                 handed.dispatch
             }
             // Another process handed it out.
-            None => match self.look_up_log(given.task, given.text).await? {
+            None => match self.look_up_log(given.task, given.text, Some(kind)).await? {
                 Found::Open(taken) => taken.dispatch,
                 Found::EndedUnder { same: true } => return Ok(None),
                 Found::EndedUnder { same: false } => return Err(WorkError::LeaseLost),
@@ -153,12 +161,14 @@ impl Engine {
         }))
     }
 
-    /// Gives a report to the owner of its run, and answers once the log has it.
+    /// Gives a report to the owner of its run, and answers once the log has it. `kind` is what the
+    /// worker said, if a worker did.
     pub(super) async fn deliver(
         &self,
         partition: Partition,
         (task, number): (TaskId, WorkLease),
         report: Report,
+        kind: Option<ReportKind>,
     ) -> Result<(), WorkError> {
         let key = task.0;
         let lease = report.lease.clone().unwrap_or_default();
@@ -170,7 +180,9 @@ impl Engine {
             };
             match self.submit(key.run, input).await {
                 Ok(()) => return Ok(()),
-                Err(CommandError::Refused { .. }) => return self.answer_in_log(task, &lease).await,
+                Err(CommandError::Refused { .. }) => {
+                    return self.answer_in_log(task, &lease, kind).await;
+                }
                 // It is another process's by now.
                 Err(CommandError::Load(_) | CommandError::Stopped) if !self.is_stopping() => {}
                 Err(_) => return Err(WorkError::Stopped),
@@ -182,12 +194,18 @@ impl Engine {
             key: outcome::item_key(key, number).into(),
             bytes: outcome::encode(&report, number, true),
         };
-        self.offer_outcome(&offer, (task, number), &lease).await
+        self.offer_outcome(&offer, (task, number), (&lease, kind))
+            .await
     }
 
     /// What the log says of a report that its run refused.
-    async fn answer_in_log(&self, task: TaskId, lease: &str) -> Result<(), WorkError> {
-        match self.look_up_log(task, lease).await? {
+    async fn answer_in_log(
+        &self,
+        task: TaskId,
+        lease: &str,
+        kind: Option<ReportKind>,
+    ) -> Result<(), WorkError> {
+        match self.look_up_log(task, lease, kind).await? {
             Found::EndedUnder { same: true } => Ok(()),
             Found::EndedUnder { same: false } => Err(WorkError::LeaseLost),
             Found::Ended => Err(WorkError::TaskEnded),
@@ -200,13 +218,15 @@ impl Engine {
         &self,
         offer: &Offer,
         (task, number): (TaskId, WorkLease),
-        lease: &str,
+        (lease, kind): (&str, Option<ReportKind>),
     ) -> Result<(), WorkError> {
         let began = Instant::now();
         let now = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut machine = CommandOffer::new(now(), self.shared().owned.command_ms());
         let (store, run) = (self.store(), offer.run);
         let mut heard = None;
+        // The store rings for the first offer.
+        let mut is_first = false;
         // Whether the log has it already was asked before.
         let mut step = OfferStep::Offer;
         loop {
@@ -216,10 +236,14 @@ impl Engine {
                     // No other worker is to do it again; one that cannot be told may.
                     let tenant = self.tenant_of(run).await?;
                     let _ = store.complete(tenant.as_deref(), task.0, number).await;
-                    machine.offered(first.first() == Some(&true))
+                    is_first = first == [true];
+                    machine.offered(is_first)
                 }
                 OfferStep::Ring => {
-                    let _ = store.ring(&[Bell::Partition(offer.partition)]).await;
+                    if !is_first {
+                        let bell = Bell::Offered(offer.partition, run);
+                        let _ = store.ring(&[bell]).await;
+                    }
                     machine.rung()
                 }
                 OfferStep::ReadAnswer => {
@@ -240,7 +264,7 @@ impl Engine {
                     let _ = store.discard(run, &offer.key).await;
                     machine.discarded()
                 }
-                OfferStep::ReadLog => match self.look_up_log(task, lease).await? {
+                OfferStep::ReadLog => match self.look_up_log(task, lease, kind).await? {
                     Found::EndedUnder { same: true } => machine.log_read(KeyInLog::Known),
                     Found::Open(_) => machine.log_read(KeyInLog::Unknown),
                     Found::EndedUnder { same: false } => return Err(WorkError::LeaseLost),

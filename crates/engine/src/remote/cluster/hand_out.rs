@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use windlass_core::run::{Outcome, Report};
 use windlass_core::{Millis, RunStatus};
 use windlass_store::{
-    Bell, LeaseTerm, LeasedItem, Partition, Pull, Role, RunRow, TenantFilter, WorkLease, crash,
+    Bell, ItemRun, LeaseTerm, LeasedItem, Partition, Pull, Role, TenantFilter, WorkLease, crash,
 };
 
 use super::super::poll::{ANSWER_BYTES, GiveBack, Look, TASK_BYTES, WorkerTask};
@@ -118,18 +118,27 @@ impl Engine {
         Ok(look)
     }
 
-    /// The run of an item, if its attempts may be begun. An item of another run is withdrawn:
+    /// The partition of an item's run, if its attempts may be begun. Another item is withdrawn:
     /// if its attempt is open, the owner puts it into the queue again when it may begin.
-    pub(super) async fn run_of_item(
+    pub(super) async fn partition_of_item(
         &self,
         leased: &LeasedItem,
-    ) -> Result<Option<RunRow>, windlass_store::Error> {
-        let row = self.store().run(leased.item.key.run).await?;
-        let row = row.filter(|row| row.status == RunStatus::Running && !row.dead);
-        if row.is_none() {
+    ) -> Result<Option<Partition>, windlass_store::Error> {
+        let run = match leased.run {
+            Some(run) => Some(run),
+            None => {
+                let row = self.store().run(leased.item.key.run).await?;
+                row.map(|row| ItemRun {
+                    partition: row.partition,
+                    is_running: row.status == RunStatus::Running && !row.dead,
+                })
+            }
+        };
+        let run = run.filter(|run| run.is_running);
+        if run.is_none() {
             self.store().withdraw(&[leased.item.key]).await?;
         }
-        Ok(row)
+        Ok(run.map(|run| run.partition))
     }
 
     async fn prepare_task(
@@ -143,7 +152,7 @@ impl Engine {
             self.store().return_item(tenant, key, leased.lease).await?;
             return Ok(Prepared::Left);
         };
-        let Some(row) = self.run_of_item(leased).await? else {
+        let Some(partition) = self.partition_of_item(leased).await? else {
             return Ok(Prepared::Ended);
         };
         let (dispatch, now) = (std::sync::Arc::new(dispatch), self.now());
@@ -155,7 +164,7 @@ impl Engine {
         };
         let task = TaskId(key);
         let lease = self.lease_key().await?.lease(task, leased.lease.0, &terms);
-        let given = (row.partition, task, leased.lease, lease.clone());
+        let given = (partition, task, leased.lease, lease.clone());
         let remains = dispatch.timeout_ms.saturating_sub(leased.begun_ms);
         let rendered = match remains {
             0 => Err((timeout_failure(dispatch.timeout_ms), None)),
@@ -201,7 +210,11 @@ impl Engine {
     ) {
         report.lease = Some(lease);
         let engine = self.clone();
-        tokio::spawn(async move { engine.deliver(partition, (task, number), report).await });
+        tokio::spawn(async move {
+            engine
+                .deliver(partition, (task, number), report, None)
+                .await
+        });
     }
 
     /// Items that a worker was to get wait again: others are woken for them.

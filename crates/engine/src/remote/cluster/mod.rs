@@ -12,6 +12,7 @@ mod hand_out;
 mod hand_over;
 mod outcome;
 mod owner;
+mod poller_note;
 mod pull;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -24,6 +25,7 @@ use windlass_core::value::Payload;
 use windlass_store::{LiveSession, Role, WorkKey, WorkLease};
 
 use crate::Backend;
+use poller_note::NotedPollers;
 use pull::Running;
 
 pub(crate) use consume::OUTCOMES;
@@ -59,6 +61,7 @@ pub(crate) struct SharedWork {
     ended: Notify,
     /// The action types of live workers of other processes.
     actions: Mutex<BTreeSet<Box<str>>>,
+    pollers: Mutex<NotedPollers>,
     handed: Mutex<Handed>,
     /// Attempts of the queue that this process works on.
     running: Mutex<HashMap<WorkKey, Running>>,

@@ -36,6 +36,9 @@ pub(super) struct WireOutcome {
     pub(super) worker: Box<str>,
     /// Whether a caller waits for the answer.
     pub(super) is_awaited: bool,
+    /// Whether the queue gave the item up for it: no other worker had it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_settled: bool,
     started: i64,
     ended: i64,
     end: WireEnd,
@@ -115,6 +118,11 @@ pub(super) fn attempt_of(item: &InboxItem, run: windlass_core::RunId) -> Option<
 
 /// The bytes of an offer.
 pub(super) fn encode(report: &Report, lease: WorkLease, is_awaited: bool) -> Vec<u8> {
+    wire(report, lease, is_awaited).bytes()
+}
+
+/// An outcome, to be offered.
+pub(super) fn wire(report: &Report, lease: WorkLease, is_awaited: bool) -> WireOutcome {
     let end = match &report.outcome {
         Outcome::Succeeded(output) => WireEnd::Succeeded(WireText::of(output)),
         Outcome::Failed(error) => WireEnd::Failed(WireFailure {
@@ -128,17 +136,18 @@ pub(super) fn encode(report: &Report, lease: WorkLease, is_awaited: bool) -> Vec
 }
 
 /// The same for an attempt with which so many workers died.
-pub(super) fn encode_deadly(report: &Report, lease: WorkLease, deaths: u32) -> Vec<u8> {
+pub(super) fn wire_deadly(report: &Report, lease: WorkLease, deaths: u32) -> WireOutcome {
     written(report, lease, false, WireEnd::Deadly(deaths))
 }
 
-fn written(report: &Report, lease: WorkLease, is_awaited: bool, end: WireEnd) -> Vec<u8> {
-    let wire = WireOutcome {
+fn written(report: &Report, lease: WorkLease, is_awaited: bool, end: WireEnd) -> WireOutcome {
+    WireOutcome {
         v: VERSION,
         lease: report.lease.clone().unwrap_or_default(),
         number: lease.0,
         worker: report.worker.clone(),
         is_awaited,
+        is_settled: false,
         started: report.started.0,
         ended: report.ended.0,
         end,
@@ -146,8 +155,7 @@ fn written(report: &Report, lease: WorkLease, is_awaited: bool, end: WireEnd) ->
         meta: report.meta.clone(),
         resources: report.resources.clone(),
         files: report.files.clone(),
-    };
-    serde_json::to_vec(&wire).expect("texts and numbers always serialise")
+    }
 }
 
 /// An offer; nothing if this version of the program cannot read it.
@@ -160,6 +168,16 @@ pub(super) fn decode(item: &InboxItem) -> Option<WireOutcome> {
 }
 
 impl WireOutcome {
+    fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts and numbers always serialise")
+    }
+
+    /// The bytes of an offer, for which the queue gives the item up or not.
+    pub(super) fn bytes_if(&mut self, is_settled: bool) -> Vec<u8> {
+        self.is_settled = is_settled;
+        self.bytes()
+    }
+
     /// With how many deaths the attempt is given up, if it is.
     pub(super) fn deaths(&self) -> Option<u32> {
         match self.end {
@@ -265,7 +283,7 @@ mod tests {
                 (WorkLease(wire.number), wire.is_awaited, wire.deaths());
             let report = block_on(wire.report(key, &values)).expect("nothing is read");
             let written = match deaths {
-                Some(deaths) => encode_deadly(&report, number, deaths),
+                Some(deaths) => wire_deadly(&report, number, deaths).bytes(),
                 None => encode(&report, number, awaited),
             };
             assert_eq!(String::from_utf8(written).expect("text"), line);

@@ -57,9 +57,7 @@ async fn push(workers: &Workers, shared: &Shared, dispatch: &Arc<Dispatch>) {
     }
     if shared.remote.open.with(key, |_| ()).is_none() {
         let _ = workers.store.withdraw(&[key]).await;
-        return;
     }
-    ring(Arc::clone(&workers.store), Bell::Work);
 }
 
 /// Asks that an attempt ends. One that no worker has ends here.

@@ -12,15 +12,16 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Failure, Outcome, Report};
 use windlass_orchestrator::Labels;
 use windlass_store::{
-    Bell, ItemState, LeaseTerm, LeasedItem, Offer, Partition, Pull, SessionId, TenantFilter,
-    WorkKey, WorkLease, crash,
+    ItemOutcome, ItemState, LeaseTerm, LeasedItem, Offer, Partition, Pull, SessionId, SettleAnswer,
+    TenantFilter, WorkKey, WorkLease, crash,
 };
 
 use super::super::poll::ANSWER_BYTES;
 use super::hand_over::lease_text;
-use super::{dispatch, lock, outcome};
+use super::outcome::{self, WireOutcome};
+use super::{dispatch, lock};
 use crate::engine::{Engine, Inner};
-use crate::ownership::{Permit, ring};
+use crate::ownership::Permit;
 use crate::worker::{Workers, timeout_failure};
 
 /// How often the queue is looked at, in case no bell was heard.
@@ -76,7 +77,7 @@ pub(crate) async fn work_always(engine: Weak<Inner>) {
             return;
         };
         let engine_now = Engine::of(inner);
-        let wait = engine_now.pull_work(&mut looks).await;
+        let next = engine_now.pull_work(&mut looks).await;
         drop(engine_now);
         tokio::select! {
             () = stop.cancelled() => return,
@@ -84,10 +85,17 @@ pub(crate) async fn work_always(engine: Weak<Inner>) {
                 Ok(()) => looks.is_rung = true,
                 Err(_) => return,
             },
-            () = work.ended.notified() => {}
-            () = tokio::time::sleep(wait) => {}
+            () = work.ended.notified(), if next.if_ended => {}
+            () = tokio::time::sleep(next.within) => {}
         }
     }
+}
+
+/// When to pull again, if no bell rings before.
+struct NextPull {
+    within: Duration,
+    /// Also when an attempt has ended here: items may wait for its slot.
+    if_ended: bool,
 }
 
 /// When attempts under way were last looked at. A bell may ask that one of them stops, but most
@@ -120,27 +128,34 @@ impl Looks {
 }
 
 impl Engine {
-    /// Takes what there is and there are slots for; how long to wait before the next look.
-    async fn pull_work(&self, looks: &mut Looks) -> Duration {
+    /// Takes what there is and there are slots for.
+    async fn pull_work(&self, looks: &mut Looks) -> NextPull {
         let Some(session) = self.shared().owned.session() else {
-            return AGAIN;
+            return NextPull {
+                within: AGAIN,
+                if_ended: true,
+            };
         };
         if looks.is_due() {
             self.look_at_running(session).await;
             looks.looked();
         }
-        let wait = self.pull_for(session).await;
-        match lock(&self.shared().remote.shared.running).is_empty() {
-            true => wait,
-            false => wait.min(looks.wait()),
+        let mut next = self.pull_for(session).await;
+        if !lock(&self.shared().remote.shared.running).is_empty() {
+            next.within = next.within.min(looks.wait());
         }
+        next
     }
 
-    async fn pull_for(&self, session: SessionId) -> Duration {
+    async fn pull_for(&self, session: SessionId) -> NextPull {
         let work = &self.shared().remote.shared;
         let free = self.free_slots();
+        let after = |within| NextPull {
+            within,
+            if_ended: true,
+        };
         if free == 0 || work.draining.load(Ordering::Acquire) {
-            return LOOK_AT_RUNNING;
+            return after(LOOK_AT_RUNNING);
         }
         let pull = Pull {
             worker: Box::from(&*self.options().worker_name),
@@ -161,19 +176,24 @@ impl Engine {
         };
         let Ok(leased) = self.store().pull(pull).await else {
             work.unsure.store(true, Ordering::Release);
-            return AGAIN;
+            return after(AGAIN);
         };
         work.unsure.store(false, Ordering::Release);
         crash::point("after-work-pull");
         let came = leased.len();
+        let bytes: usize = leased.iter().map(|it| it.item.payload.len()).sum();
         for item in leased {
             self.begin_pulled(item, session);
         }
-        match (came, lock(&work.running).is_empty()) {
-            // There may be more, for the slots that are left.
-            (1.., _) if came == MOST => Duration::ZERO,
-            (_, false) => LOOK_AT_RUNNING,
-            (_, true) => LOOK,
+        NextPull {
+            within: match lock(&work.running).is_empty() {
+                // There may be more, for the slots that are left.
+                _ if came == MOST => Duration::ZERO,
+                false => LOOK_AT_RUNNING,
+                true => LOOK,
+            },
+            // Where fewer and little came, nothing waits.
+            if_ended: came == free || bytes > ANSWER_BYTES / 2,
         }
     }
 
@@ -257,12 +277,12 @@ impl Engine {
             return;
         };
         let permit = Permit::of(self.shared(), session);
-        let row = loop {
+        let partition = loop {
             if permit.is_over() {
                 return self.give_up(&leased).await;
             }
-            match self.run_of_item(&leased).await {
-                Ok(Some(row)) => break row,
+            match self.partition_of_item(&leased).await {
+                Ok(Some(partition)) => break partition,
                 Ok(None) => return,
                 Err(_) => tokio::time::sleep(AGAIN).await,
             }
@@ -270,12 +290,12 @@ impl Engine {
         let deaths = leased.deliveries.saturating_sub(1);
         let remains = dispatch.timeout_ms.saturating_sub(leased.begun_ms);
         let lease = Some(lease_text(session, leased.lease));
-        let bytes = if deaths >= MOST_DEATHS {
+        let wire = if deaths >= MOST_DEATHS {
             let report = Report {
                 lease,
                 ..self.workers().report(Outcome::Stopped)
             };
-            outcome::encode_deadly(&report, leased.lease, deaths)
+            outcome::wire_deadly(&report, leased.lease, deaths)
         } else {
             let dispatch = Arc::new(dispatch);
             let time = Duration::from_millis(remains);
@@ -287,17 +307,27 @@ impl Engine {
             let Some(mut report) = report else {
                 return self.give_up(&leased).await;
             };
+            // A process that stops gives the item back: it did not end, it goes to another worker.
+            if matches!(report.outcome, Outcome::Stopped) && !self.works_on(key, leased.lease) {
+                return;
+            }
             report.lease = lease;
-            outcome::encode(&within_limits(report), leased.lease, false)
+            outcome::wire(&within_limits(report), leased.lease, false)
         };
         let assignment = Assignment {
             key,
             tenant: leased.item.tenant,
-            partition: row.partition,
+            partition,
             session,
             lease: leased.lease,
         };
-        offer_bytes(self.workers(), &assignment, bytes).await;
+        offer_wire(self.workers(), &assignment, wire).await;
+    }
+
+    /// Whether the item is this process's to end: it was not given back, or lost to another worker.
+    fn works_on(&self, key: WorkKey, lease: WorkLease) -> bool {
+        let running = lock(&self.shared().remote.shared.running);
+        running.get(&key).is_some_and(|own| own.lease == lease)
     }
 
     /// Leaves an item to others whose lease ran out before its action was called. If no other
@@ -311,25 +341,38 @@ impl Engine {
 /// Offers the outcome of an attempt to the owner of its run.
 pub(super) async fn offer_outcome(workers: &Workers, of: &Assignment, mut report: Report) {
     report.lease = Some(lease_text(of.session, of.lease));
-    let bytes = outcome::encode(&within_limits(report), of.lease, false);
-    offer_bytes(workers, of, bytes).await;
+    let wire = outcome::wire(&within_limits(report), of.lease, false);
+    offer_wire(workers, of, wire).await;
 }
 
-async fn offer_bytes(workers: &Workers, of: &Assignment, bytes: Vec<u8>) {
+async fn offer_wire(workers: &Workers, of: &Assignment, mut wire: WireOutcome) {
     let (store, key) = (&workers.store, of.key);
-    let offer = Offer {
+    let mut offer = Offer {
         run: key.run,
         partition: of.partition,
         key: outcome::item_key(key, of.lease).into(),
-        bytes,
+        bytes: wire.bytes_if(true),
     };
     // Until it is durable: the outcome is all that this process has of the attempt.
+    loop {
+        let outcome = ItemOutcome {
+            offer: offer.clone(),
+            key,
+            worker: wire.worker.clone(),
+            lease: of.lease,
+        };
+        match store.settle(outcome).await {
+            Ok(SettleAnswer::Offered | SettleAnswer::Lost) => return,
+            Ok(SettleAnswer::Apart) => break,
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
+    }
+    offer.bytes = wire.bytes_if(false);
     while store.offer(vec![offer.clone()]).await.is_err() {
         tokio::time::sleep(AGAIN).await;
     }
     crash::point("after-work-offered");
     // The owner takes it meanwhile: an item that is still there has the lease of the outcome.
-    ring(Arc::clone(store), Bell::Partition(of.partition));
     // Until it is answered: an item that stayed would be handed out again some day.
     let tenant = of.tenant.as_deref();
     while store.complete(tenant, key, of.lease).await.is_err() {

@@ -1,6 +1,8 @@
 //! The figures of the NATS backend, each against fenced publishes that the same client makes by
 //! itself with the same server and stream settings in the same run.
 
+mod cluster;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,6 +14,7 @@ use windlass_store_nats::{NatsStore, RawPublishes, Settings};
 
 use super::{Report, Rig, Sizes, figures, graphs};
 use crate::exit::{Exit, Failure};
+use cluster::Place;
 
 /// Runs at once.
 const AT_ONCE: u64 = 64;
@@ -21,7 +24,7 @@ const AT_ONCE: u64 = 64;
 pub(crate) fn measure(
     sizes: Sizes,
     only: Option<&str>,
-    settings: &Settings,
+    (settings, nats_url, postgres_url): (&Settings, &str, &str),
     progress: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -36,7 +39,12 @@ pub(crate) fn measure(
     runtime.block_on(async {
         let store = NatsStore::connect(&settings).await;
         let store = store.map_err(crate::nats::failure)?;
-        let measured = all(sizes, only, &store, progress).await;
+        let place = Place {
+            nats_url,
+            postgres_url,
+            name: &name,
+        };
+        let measured = all((sizes, only), &store, &place, progress).await;
         let removed = store.remove_streams().await;
         let mut report = measured?;
         removed?;
@@ -46,9 +54,9 @@ pub(crate) fn measure(
 }
 
 async fn all(
-    sizes: Sizes,
-    only: Option<&str>,
+    (sizes, only): (Sizes, Option<&str>),
     store: &NatsStore,
+    place: &Place<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Report, Failure> {
     let mut report = Report::default();
@@ -71,6 +79,15 @@ async fn all(
     if wanted("runs") {
         progress("runs");
         report.add("runs", runs(sizes, store, raw).await?);
+    }
+    if wanted("chain-remote") {
+        progress("chain-remote");
+        let measured = cluster::chain(sizes, (store, raw), place).await?;
+        report.add("chain-remote", measured);
+    }
+    if wanted("idle") {
+        progress("idle");
+        report.add("idle", cluster::idle(store, place).await?);
     }
     Ok(report)
 }

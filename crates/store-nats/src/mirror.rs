@@ -1,0 +1,293 @@
+//! A copy of a table in memory, which the server keeps up to date: every row that is written comes
+//! to every process with a push consumer, in order. Reads are answered from the copy; what decides
+//! is written by compare-and-set, so a copy that lags behind costs a second try, never the truth.
+//!
+//! A copy is complete from the moment at which it has everything that was there when it began to
+//! follow. It begins anew, empty, when the connection was lost, when a message is missing, when
+//! heartbeats stay out and when a caller finds that the stream is another one.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use async_nats::connection::State;
+use async_nats::jetstream;
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, push};
+use async_nats::{Client, HeaderMap, Message, StatusCode};
+use futures_util::StreamExt as _;
+use tokio::sync::{Notify, watch};
+use windlass_store::{Bell, Error};
+
+use crate::error::{names_no_stream, unavailable};
+use crate::table::{Row, Table};
+use crate::wakes::Bells;
+
+/// How often the server says that it has nothing to say.
+const HEARTBEAT: Duration = Duration::from_secs(3);
+
+/// How often a follower looks whether it is still wanted and connected.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How soon a copy begins anew.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// How long a caller waits for a copy that is not complete.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a caller waits for a row that the server has before it asks again.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The server removes rows that say that something is gone after a while. A copy that was behind
+/// for longer than this may have missed some, and begins anew.
+const MOST_BEHIND: Duration = Duration::from_secs(60);
+
+/// What is kept of a table.
+pub(crate) trait Rows: Send + 'static {
+    /// Forgets everything: all rows come again.
+    fn clear(&mut self);
+
+    /// Takes in a row; an older one than is known changes nothing. Gives what to ring for it.
+    fn note(&mut self, row: Row) -> Option<Bell>;
+}
+
+/// A copy, and how far it is.
+pub(crate) struct Mirror<R> {
+    rows: Mutex<R>,
+    place: watch::Sender<Place>,
+    consumer: Mutex<Option<Consumer<push::Config>>>,
+    client: Client,
+    again: Arc<Notify>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    is_complete: bool,
+    /// With which connection it began to follow.
+    connects: u64,
+    /// How many messages have come since it began to follow.
+    received: u64,
+    /// The sequence of the last of them.
+    through: u64,
+}
+
+impl<R: Rows> Mirror<R> {
+    pub(crate) fn new(client: Client, rows: R) -> Arc<Self> {
+        Arc::new(Self {
+            rows: Mutex::new(rows),
+            place: watch::Sender::default(),
+            consumer: Mutex::default(),
+            client,
+            again: Arc::default(),
+        })
+    }
+
+    /// The rows, complete or not.
+    pub(crate) fn rows(&self) -> MutexGuard<'_, R> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connects(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::Relaxed)
+    }
+
+    /// Whether the copy may answer.
+    pub(crate) fn is_complete(&self) -> bool {
+        let place = *self.place.borrow();
+        place.is_complete
+            && place.connects == self.connects()
+            && self.client.connection_state() == State::Connected
+    }
+
+    /// Waits until the copy may answer.
+    pub(crate) async fn complete(&self) -> Result<(), Error> {
+        let begun = Instant::now();
+        let mut place = self.place.subscribe();
+        while !self.is_complete() {
+            if begun.elapsed() > PATIENCE {
+                let text = "NATS: what is in a stream is not delivered; is the server there?";
+                return Err(Error::Unavailable(text.into()));
+            }
+            // The connection may come back without a change here.
+            let _ = tokio::time::timeout(ASK_AGAIN, place.changed()).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until the copy has the row of this sequence, which exists or existed.
+    pub(crate) async fn reached(&self, sequence: u64) -> Result<(), Error> {
+        if self.place.borrow().through >= sequence && self.is_complete() {
+            return Ok(());
+        }
+        let mut place = self.place.subscribe();
+        let reached = place.wait_for(|place| place.is_complete && place.through >= sequence);
+        let in_time = tokio::time::timeout(ASK_AGAIN, reached).await.is_ok();
+        match in_time {
+            true => Ok(()),
+            // It was replaced before it was delivered.
+            false => self.catch_up().await,
+        }
+    }
+
+    /// Waits until the copy has everything that the server has now.
+    pub(crate) async fn catch_up(&self) -> Result<(), Error> {
+        let begun = Instant::now();
+        loop {
+            self.complete().await?;
+            let consumer = self.consumer().clone();
+            if let Some(consumer) = consumer {
+                match consumer.get_info().await {
+                    Ok(info) => {
+                        let known = info.delivered.consumer_sequence + info.num_pending;
+                        let mut place = self.place.subscribe();
+                        let has = place.wait_for(|it| it.is_complete && it.received >= known);
+                        // Rows that were replaced meanwhile never come: ask again.
+                        if tokio::time::timeout(ASK_AGAIN, has).await.is_ok() {
+                            return Ok(());
+                        }
+                    }
+                    Err(_) => self.begin_anew(),
+                }
+            }
+            if begun.elapsed() > PATIENCE {
+                let text = "NATS: what is in a stream is not delivered to its end";
+                return Err(Error::Unavailable(text.into()));
+            }
+        }
+    }
+
+    fn consumer(&self) -> MutexGuard<'_, Option<Consumer<push::Config>>> {
+        self.consumer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads everything again.
+    pub(crate) fn begin_anew(&self) {
+        self.place.send_modify(|place| place.is_complete = false);
+        self.again.notify_one();
+    }
+}
+
+/// Follows a table for as long as its copy is held.
+pub(crate) async fn follow<R: Rows>(mirror: Weak<Mirror<R>>, table: Table, bells: Arc<Bells>) {
+    while let Some(held) = mirror.upgrade() {
+        let followed = follow_once(held, &mirror, &table, &bells).await;
+        if followed.as_ref().is_err_and(names_no_stream) {
+            table.missing.notify_one();
+        }
+        if let Some(held) = mirror.upgrade() {
+            held.place.send_modify(|place| place.is_complete = false);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Follows a table until something is amiss.
+async fn follow_once<R: Rows>(
+    held: Arc<Mirror<R>>,
+    mirror: &Weak<Mirror<R>>,
+    table: &Table,
+    bells: &Bells,
+) -> Result<(), Error> {
+    let broken = |error: &dyn std::fmt::Display| unavailable("a stream cannot be followed", error);
+    let client = held.client.clone();
+    let connects = held.connects();
+    let delivered_to = client.new_inbox();
+    let subscribed = client.subscribe(delivered_to.clone()).await;
+    let mut messages = subscribed.map_err(|error| broken(&error))?;
+    held.rows().clear();
+    let config = push::Config {
+        deliver_subject: delivered_to,
+        ack_policy: AckPolicy::None,
+        idle_heartbeat: HEARTBEAT,
+        flow_control: true,
+        memory_storage: true,
+        num_replicas: 1,
+        inactive_threshold: HEARTBEAT * 2,
+        ..push::Config::default()
+    };
+    let made = table.stream.create_consumer(config).await;
+    let consumer = made.map_err(|error| broken(&error))?;
+    let there = consumer.cached_info().num_pending;
+    *held.consumer() = Some(consumer);
+    held.place.send_replace(Place {
+        is_complete: there == 0,
+        connects,
+        ..Place::default()
+    });
+    let again = Arc::clone(&held.again);
+    drop(held);
+    let (mut heard, mut caught_up) = (Instant::now(), Instant::now());
+    loop {
+        let next = tokio::select! {
+            next = tokio::time::timeout(LOOK, messages.next()) => next,
+            () = again.notified() => return Ok(()),
+        };
+        let Some(held) = mirror.upgrade() else {
+            return Ok(());
+        };
+        if held.connects() != connects || heard.elapsed() > HEARTBEAT * 2 + LOOK {
+            return Ok(());
+        }
+        let Ok(next) = next else { continue };
+        let Some(message) = next else { return Ok(()) };
+        heard = Instant::now();
+        let place = *held.place.borrow();
+        if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
+            if lacks(message.headers.as_ref(), place.received) {
+                return Ok(());
+            }
+            if !answered(&client, message).await {
+                caught_up = Instant::now();
+            }
+            continue;
+        }
+        let message = jetstream::Message {
+            message,
+            context: table.js.clone(),
+        };
+        let (received, pending) = match message.info() {
+            Ok(info) => (info.consumer_sequence, info.pending),
+            Err(_) => continue,
+        };
+        if received != place.received + 1 || caught_up.elapsed() > MOST_BEHIND {
+            return Ok(());
+        }
+        if pending == 0 {
+            caught_up = Instant::now();
+        }
+        let Some(row) = Row::from_consumed(message) else {
+            continue;
+        };
+        let through = row.sequence;
+        let bell = held.rows().note(row);
+        held.place.send_modify(|place| {
+            place.received = received;
+            place.through = through;
+            place.is_complete |= pending == 0 || received >= there;
+        });
+        if let Some(bell) = bell.filter(|_| place.is_complete) {
+            bells.ring(bell);
+        }
+    }
+}
+
+/// Whether a heartbeat tells of messages that have not come.
+fn lacks(headers: Option<&HeaderMap>, received: u64) -> bool {
+    let last = headers.and_then(|headers| headers.get("Nats-Last-Consumer"));
+    let last = last.and_then(|last| last.as_str().parse::<u64>().ok());
+    last.is_some_and(|last| last > received)
+}
+
+/// The server asks now and then how far its messages have come, and waits for the answer; whether
+/// it did.
+async fn answered(client: &Client, message: Message) -> bool {
+    let stalled = message.headers.as_ref();
+    let stalled = stalled.and_then(|headers| headers.get("Nats-Consumer-Stalled"));
+    let asked = match (message.reply, stalled) {
+        (Some(reply), _) => reply,
+        (None, Some(subject)) => subject.as_str().into(),
+        (None, None) => return false,
+    };
+    // What is not answered is asked again.
+    let _ = client.publish(asked, bytes::Bytes::new()).await;
+    true
+}
