@@ -1,5 +1,5 @@
 // The page's beginning: the header, the notices above the content, and which view the address
-// means. Views are loaded when they are first shown.
+// means. A view's modules are called when it is first shown.
 import { fill, h, setTitle } from './lib/dom.js';
 import { route, routes, startRouter } from './lib/router.js';
 import { connection, connectionState } from './lib/api.js';
@@ -60,7 +60,9 @@ function mount(view) {
   mounted = true;
   view.classList.add('mounting');
   const swap = () => {
+    if (!view.classList.contains('mounting')) return;
     view.classList.remove('mounting');
+    performance.mark('view-shown');
     if (view.isConnected) for (const other of [...main.childNodes]) if (other !== view) other.remove();
   };
   view.addEventListener('ready', swap, { once: true });
@@ -72,7 +74,8 @@ startRouter();
 startHeader(/** @type {HTMLElement} */ (document.getElementById('header')));
 startNotices(/** @type {HTMLElement} */ (document.getElementById('notices')));
 routes.addEventListener('route', () => void show());
-connection.addEventListener('state', () => void show());
+// The sign-in knows that a token is good before it is set: the view begins when it is.
+connection.addEventListener('state', (/** @type {any} */ event) => event.detail.before === 'signed-out' || void show());
 onSession(() => {
   shown = '';
   void show();

@@ -3,7 +3,6 @@ import { h } from '../lib/dom.js';
 import { can } from '../lib/session.js';
 import { button } from '../ui/bits.js';
 import { COMMANDS } from './commands.js';
-import { openCommand } from './dialog.js';
 
 /** @param {import('../run/model.js').RunModel} model @param {string | null} path @param {any} [node] */
 export function actionButtons(model, path, node) {
@@ -23,7 +22,7 @@ export function actionButtons(model, path, node) {
         (path !== null || command.id !== 'signal');
       return button(
         command.id === 'fork' && path !== null ? 'Fork from here' : command.name,
-        () => openCommand(command, model, path, node),
+        () => void import('./dialog.js').then(({ openCommand }) => openCommand(command, model, path, node)),
         `${primary ? 'primary' : ''} ${command.danger ? 'danger' : ''} ${path === null ? '' : 'small'}`,
       );
     }),

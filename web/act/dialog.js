@@ -25,11 +25,11 @@ export async function openCommand(command, model, path, node) {
     else doIt.disabled = Boolean(problem);
     tryIt.disabled = Boolean(problem);
     fill(result, problem ? h('p', { class: 'bad' }, problem) : null);
-    fill(
-      commands,
+    const same = [
       commandLine(commandWords(command, model.id, values), 'CLI'),
       commandLine(curl('POST', `${runPath(model.id)}/${command.id}`, values), 'curl'),
-    );
+    ];
+    fill(commands, problem ? null : same);
   };
   const fields = await fieldsOf(command, model, path, node, () => changed());
   const key = freshKey();

@@ -1,8 +1,7 @@
 // What a command's form asks for: checkboxes, nodes, signals with a form from their schema,
 // values as JSON, and what a fork changes.
 import { h } from '../lib/dom.js';
-import { bodyOf } from '../graph/draft.js';
-import { basePath } from '../run/model.js';
+import { definedNode } from '../graph/body.js';
 import { jsonField, schemaForm } from '../ui/schema-form.js';
 
 /** @typedef {{ element: HTMLElement, read: () => any }} Field */
@@ -81,17 +80,6 @@ function failedCompensation(path, error, changed) {
   };
 }
 
-/** The definition of the node at a path. @param {any} definition @param {string} path */
-export function definedNode(definition, path) {
-  let nodes = definition?.nodes ?? [];
-  let found = null;
-  for (const part of basePath(path).split('/')) {
-    found = nodes.find((/** @type {any} */ node) => node.id === part) ?? null;
-    nodes = bodyOf(found)?.nodes ?? [];
-  }
-  return found;
-}
-
 /** @param {import('../run/model.js').RunModel} model @param {string | null} path @param {any} node @param {() => void} changed @returns {Promise<Field>} */
 async function signal(model, path, node, changed) {
   const definition = await model.loadDefinition().catch(() => null);
@@ -159,6 +147,8 @@ async function fork(model, path, changed) {
   );
   const before = JSON.stringify(parameters.read());
   const varsBefore = vars.read() ?? {};
+  // A form reads a value that its schema does not fit otherwise than it is: that is no change.
+  const triggerBefore = readOr(trigger, model.exec.trigger);
   /** @type {Field[]} */
   const fields = [
     {
@@ -185,7 +175,7 @@ async function fork(model, path, changed) {
       h('details', null, h('summary', null, 'Variables and parameters'), vars.element, parameters.element),
     ),
     read: () => {
-      const set = { ...differences('trigger', model.exec.trigger, trigger.read()), ...differences('vars', varsBefore, vars.read()) };
+      const set = { ...differences('trigger', triggerBefore, trigger.read()), ...differences('vars', varsBefore, vars.read()) };
       if (JSON.stringify(parameters.read()) !== before)
         Object.assign(set, differences(`nodes.${chosen[0]}.parameters`, JSON.parse(before), parameters.read()));
       return Object.keys(set).length ? { set } : {};
@@ -196,18 +186,38 @@ async function fork(model, path, changed) {
   return fields;
 }
 
+/** @param {{ read: () => any }} part @param {any} otherwise */
+function readOr(part, otherwise) {
+  try {
+    return part.read();
+  } catch {
+    return otherwise;
+  }
+}
+
 /** @param {any} value */
 function isObject(value) {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
-/** Changed keys, as `--set` writes them. @param {string} root @param {any} before @param {any} after */
+/**
+ * Changed keys, as `--set` writes them. What that cannot say is refused: a change must not get lost.
+ * @param {string} root @param {any} before @param {any} after
+ */
 export function differences(root, before, after) {
   /** @type {Record<string, any>} */
   const set = {};
-  if (isObject(before) && isObject(after)) {
-    for (const key of Object.keys(after))
-      if (before[key] !== after[key] && JSON.stringify(before[key]) !== JSON.stringify(after[key])) set[`${root}.${key}`] = after[key];
-  } else if (isObject(after)) for (const key of Object.keys(after)) set[`${root}.${key}`] = after[key];
+  if (JSON.stringify(before) === JSON.stringify(after)) return set;
+  if (!isObject(after) || !(isObject(before) || before === null || before === undefined))
+    throw new Error(`A fork changes keys of an object, and ${root} ${isObject(before) ? 'would be none' : 'is none'}. Start a new run instead.`);
+  for (const key of Object.keys(before ?? {}))
+    if (!Object.hasOwn(after, key)) throw new Error(`A fork cannot take ${root}.${key} away. Set it to null, or start a new run instead.`);
+  for (const key of Object.keys(after)) {
+    const is = Object.hasOwn(before ?? {}, key);
+    if (is && (before[key] === after[key] || JSON.stringify(before[key]) === JSON.stringify(after[key]))) continue;
+    if (!key || key.includes('.'))
+      throw new Error(`A fork cannot change the key ${JSON.stringify(key)} of ${root}: a dot separates keys. Start a new run instead.`);
+    set[`${root}.${key}`] = after[key];
+  }
   return set;
 }

@@ -1,5 +1,6 @@
 // A simple layered layout of a definition that the server does not have yet: the editor's draft.
 // Gives the same packed form as the server, which lays out everything that is published.
+import { bodyOf } from './body.js';
 
 const HEIGHT = 48;
 const GAP_X = 24;
@@ -14,11 +15,6 @@ function kindOf(node) {
   if (node.subworkflow) return 4;
   if (node.waitForSignal) return 5;
   return node.delay ? 6 : 0;
-}
-
-/** @param {any} node */
-export function bodyOf(node) {
-  return node?.forEach?.body ?? node?.while?.body ?? node?.retryUntil?.body ?? null;
 }
 
 /** @param {any} node */

@@ -1,4 +1,5 @@
 // Paints the edges of a scene: by their state, the longest path last, labels where there is room.
+import { visible } from '../lib/text.js';
 
 /** @param {CanvasRenderingContext2D} g @param {import('./scene.js').Scene} scene @param {import('./paint.js').Marks} marks @param {import('./paint.js').Camera} camera @param {{ left: number, top: number, right: number, bottom: number }} seen @param {Record<string, string>} palette */
 export function paintEdges(g, scene, marks, camera, seen, palette) {
@@ -65,7 +66,7 @@ function curve(path, x1, y1, x2, y2, via) {
 function edgeLabel(g, scene, e, kind, label, palette) {
   const { from, to } = scene.packed.edges;
   const words = `${kind === 1 ? 'on failure' : kind === 2 ? 'always' : ''}${kind && label ? ': ' : ''}${label ?? ''}`;
-  const text = words.length > 30 ? `${words.slice(0, 29)}…` : words;
+  const text = visible(words.length > 30 ? `${words.slice(0, 29)}…` : words);
   const x = (scene.x[from[e]] + scene.w[from[e]] / 2 + scene.x[to[e]] + scene.w[to[e]] / 2) / 2;
   const y = (scene.y[from[e]] + scene.h[from[e]] + scene.y[to[e]]) / 2;
   g.font = `11px ${palette.text}`;

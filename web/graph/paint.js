@@ -1,5 +1,6 @@
 // Paints a scene on a canvas: edges by their state, boxes by their status, less detail the
 // farther away. Reads colours from the style sheet, so that light and dark come from one place.
+import { visible } from '../lib/text.js';
 import { STATUSES, glyph } from './glyph.js';
 import { paintEdges } from './paint-edges.js';
 
@@ -241,7 +242,7 @@ function fit(g, text, room) {
   const key = `${g.font}|${Math.round(room)}|${text}`;
   const known = fitted.get(key);
   if (known !== undefined) return known;
-  let short = text.slice(0, 200);
+  let short = visible(text.slice(0, 200));
   if (g.measureText(short).width > room) {
     let low = 0;
     let high = short.length;

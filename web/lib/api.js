@@ -127,6 +127,20 @@ export async function getIfAny(path, signal) {
   }
 }
 
+/** The address that the server rendered. */
+const rendered = location.pathname + location.search;
+
+/**
+ * An answer that the server wrote into the HTML of this address, the first time it is asked for:
+ * it saves the view a request. Null where there is none, or another address is shown by now.
+ * @param {string} name @returns {any}
+ */
+export function rememberedAnswer(name) {
+  const place = document.querySelector(`script[data-answer="${name}"]`);
+  place?.remove();
+  return place && location.pathname + location.search === rendered ? JSON.parse(place.textContent ?? 'null') : null;
+}
+
 /** @param {string} id */
 export const runPath = (id) => `/api/v1/executions/${encodeURIComponent(id)}`;
 /** @param {string} id */

@@ -54,6 +54,60 @@ export function fill(parent, ...children) {
 }
 
 /**
+ * These become the children. One that was there already is not moved: a button that goes and comes
+ * back under the pointer gets no click and loses the focus.
+ * @param {Element} parent @param {(Node | null | false)[]} children
+ */
+export function arrange(parent, children) {
+  const wanted = children.filter((child) => child instanceof Node);
+  const stays = new Set(wanted);
+  for (const old of [...parent.childNodes]) if (!stays.has(old)) old.remove();
+  let place = parent.firstChild;
+  for (const child of wanted) {
+    if (child === place) place = place.nextSibling;
+    else parent.insertBefore(child, place);
+  }
+}
+
+/** What is drawn again has the focus again: on the element of the same name. @param {Element} root @param {() => void} draw */
+export function keepFocus(root, draw) {
+  const name = (/** @type {Element} */ element) => element.getAttribute('aria-label') ?? element.textContent;
+  const focused = document.activeElement;
+  const was = focused && root.contains(focused) ? name(focused) : null;
+  draw();
+  if (!was || !focused || root.contains(focused)) return;
+  const again = [...root.querySelectorAll(focused.localName)].find((element) => name(element) === was);
+  /** @type {HTMLElement | undefined} */ (again)?.focus();
+}
+
+/** Parts by name, each made again only when what it shows has changed. */
+export class Parts {
+  constructor() {
+    /** @type {Map<string, { key: string, node: Node }>} */
+    this.known = new Map();
+  }
+
+  /**
+   * @template {Node} T
+   * @param {string} name @param {any} shows @param {() => T} make
+   * @returns {T}
+   */
+  part(name, shows, make) {
+    const key = JSON.stringify(shows) ?? '';
+    const old = this.known.get(name);
+    if (old?.key === key) return /** @type {T} */ (old.node);
+    const node = make();
+    this.known.set(name, { key, node });
+    return node;
+  }
+
+  /** Forgets those that `keep` refuses. @param {(name: string) => boolean} keep */
+  sweep(keep) {
+    for (const name of this.known.keys()) if (!keep(name)) this.known.delete(name);
+  }
+}
+
+/**
  * An SVG element.
  * @param {string} tag @param {Record<string, string | number>} attributes @param {...SVGElement} children
  */
@@ -78,6 +132,14 @@ export function eachFrame(work) {
       work();
     });
   };
+}
+
+/** After the next frame is on the screen, or soon where none is drawn. */
+export function painted() {
+  return new Promise((done) => {
+    requestAnimationFrame(() => setTimeout(done));
+    setTimeout(done, 300);
+  });
 }
 
 /** @param {number} ms @param {(...args: any[]) => void} work */

@@ -25,9 +25,20 @@ export function cut(text, limit = CUT) {
   return `${text.slice(0, limit)}… (${number(text.length - limit)} more characters)`;
 }
 
-/** @param {number} n */
+// Made once, and not before the first use: a formatter costs more than a thousand texts.
+/** @type {Intl.DateTimeFormat | undefined} */
+let moments;
+
+/** With commas, at most three places. A formatter of the browser would delay the first view. @param {number} n */
 export function number(n) {
-  return n.toLocaleString('en-US');
+  const [whole, places] = String(Math.round(n * 1000) / 1000).split('.');
+  return whole.replace(/\B(?=(\d{3})+$)/g, ',') + (places ? `.${places}` : '');
+}
+
+/** A moment in the reader's own time. @param {Date} at */
+export function local(at) {
+  moments ??= new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'medium' });
+  return moments.format(at);
 }
 
 /** @param {number} n @param {string} word @param {string} [many] if it is not the word with an s */

@@ -34,6 +34,12 @@ export function changeOf(event, before) {
   return change;
 }
 
+/** The status that a run has after an event, if that changes it. @param {any} event @returns {string | null} */
+export function runStatusAfter(event) {
+  const known = { RunStarted: 'Running', RunPaused: 'Paused', RunResumed: 'Running' };
+  return known[/** @type {keyof typeof known} */ (event.kind)] ?? (event.kind === 'RunFinished' ? event.data?.status : null);
+}
+
 /** How far a loop is after one of its iterations began or ended. @param {import('../types/api.js').Event} event @param {any} loop */
 export function iterationsAfter(event, loop) {
   if (!loop) return null;

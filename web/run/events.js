@@ -1,14 +1,16 @@
 // The event log: virtual, opens at its tail, follows while the run goes on. Rows are fetched by
 // position, so a million events cost as much as a hundred.
-import { eachFrame, fill, h } from '../lib/dom.js';
-import { get, runPath } from '../lib/api.js';
+import { eachFrame, fill, h, throttle } from '../lib/dom.js';
+import { get, rememberedAnswer, runPath } from '../lib/api.js';
 import { number } from '../lib/text.js';
-import { basePath } from './model.js';
+import { basePath } from '../graph/body.js';
 import { showWhole } from '../ui/value.js';
 import { focusIn, moveByKeys, restore, setStop } from './roving.js';
 
 const ROW = 24;
 const CHUNK = 200;
+/** How many chunks are kept: a page that is left open must not grow. */
+const KEPT = 16;
 /** Browsers clip elements that are taller. */
 const TALLEST = 15_000_000;
 
@@ -18,10 +20,18 @@ export class EventLog extends HTMLElement {
     this.className = 'events';
     /** @type {import('./model.js').RunModel | null} */
     this.model = null;
-    /** @type {Map<number, any[] | null>} */
+    /** @type {Map<number, any[]>} */
     this.chunks = new Map();
+    /** Chunks that are on their way. @type {Set<number>} */
+    this.wanted = new Set();
+    /** The last event that was taken over while the run executes. */
+    this.taken = 0;
     this.total = 0;
+    /** Those that came with the HTML, taken before the view replaces it. @type {any[]} */
+    this.came = rememberedAnswer('events')?.items ?? [];
     this.tail = true;
+    /** Where it was scrolled to when it was last drawn. */
+    this.drawnAt = -1;
     /** @type {string | null} */
     this.selected = null;
     this.only = false;
@@ -39,6 +49,8 @@ export class EventLog extends HTMLElement {
     this.scroller.addEventListener(
       'scroll',
       () => {
+        // A jump to the end that the log made itself shows nothing new.
+        if (this.scroller.scrollTop === this.drawnAt) return;
         this.tail = this.scroller.scrollTop + this.scroller.clientHeight >= this.scroller.scrollHeight - ROW;
         this.draw();
       },
@@ -59,7 +71,9 @@ export class EventLog extends HTMLElement {
   /** @param {import('./model.js').RunModel} model */
   attach(model) {
     this.model = model;
-    model.addEventListener('events', () => this.grow());
+    // No reader follows faster; a run can have thousands of events a second.
+    const soon = throttle(100, () => this.grow());
+    model.addEventListener('events', soon);
     model.addEventListener('travel', () => (model.at === null ? this.toTail() : this.show(model.at)));
     void this.open();
   }
@@ -75,6 +89,8 @@ export class EventLog extends HTMLElement {
         () => end,
       );
     this.total = Math.max(this.total, end);
+    this.keep(this.came);
+    this.came = [];
     if (model.at !== null) this.show(model.at);
     else this.toTail();
     model.mark('events');
@@ -88,22 +104,26 @@ export class EventLog extends HTMLElement {
       list[(item.position - 1) % CHUNK] = item;
       this.chunks.set(chunk, list);
     }
-    if (this.chunks.size > 100) for (const key of [...this.chunks.keys()].slice(0, 50)) this.chunks.delete(key);
+    for (const key of this.chunks.keys()) {
+      if (this.chunks.size <= KEPT) break;
+      this.chunks.delete(key);
+    }
   }
 
   grow() {
     const model = this.model;
     if (!model) return;
-    this.keep(model.liveEvents.slice(-CHUNK * 2));
+    // Newer than those of the last frame, and no more than can be seen.
+    let first = model.liveEvents.length;
+    while (first > 0 && model.liveEvents.length - first < CHUNK * 2 && model.liveEvents[first - 1].position > this.taken) first -= 1;
+    this.keep(model.liveEvents.slice(first));
+    this.taken = Math.max(this.taken, model.position);
     this.total = Math.max(this.total, model.position);
-    if (this.tail) this.toTail();
-    else this.draw();
+    this.draw();
   }
 
   toTail() {
     this.tail = true;
-    this.size();
-    this.scroller.scrollTop = this.scroller.scrollHeight;
     this.draw();
   }
 
@@ -144,10 +164,12 @@ export class EventLog extends HTMLElement {
     this.size();
     fill(this.count, `${number(this.total)}${model.at !== null ? ` · at ${number(model.at)}` : ''}`);
     this.follow.hidden = this.tail;
+    if (this.tail) this.scroller.scrollTop = TALLEST;
     const height = this.scroller.clientHeight;
     const real = this.total * ROW;
     const ratio = real > TALLEST ? (real - height) / Math.max(TALLEST - height, 1) : 1;
-    const top = this.scroller.scrollTop * ratio;
+    this.drawnAt = this.scroller.scrollTop;
+    const top = this.drawnAt * ratio;
     const first = Math.max(0, Math.floor(top / ROW) - 4);
     const last = Math.min(this.total, first + Math.ceil(height / ROW) + 8);
     const rows = [];
@@ -157,7 +179,7 @@ export class EventLog extends HTMLElement {
       if (!event) this.want(Math.floor(place / CHUNK));
       rows.push(event ? this.row(event, place) : h('div', { class: 'event', data: { place } }, h('span', { class: 'muted' }, `${place + 1} …`)));
     }
-    this.rows.style.setProperty('transform', `translateY(${this.scroller.scrollTop - (top - first * ROW)}px)`);
+    this.rows.style.setProperty('transform', `translateY(${this.drawnAt - (top - first * ROW)}px)`);
     const focus = focusIn(this.scroller);
     fill(this.rows, rows);
     restore(this.scroller, focus);
@@ -166,17 +188,20 @@ export class EventLog extends HTMLElement {
 
   /** @param {number} chunk */
   async want(chunk) {
-    if (this.chunks.get(chunk) === null || !this.model) return;
-    const before = this.chunks.get(chunk);
-    if (!before) this.chunks.set(chunk, null);
+    if (this.wanted.has(chunk) || !this.model) return;
+    this.wanted.add(chunk);
     try {
       const answer = await get(`${runPath(this.model.id)}/events?after=${chunk * CHUNK}&limit=${CHUNK}`, this.model.signal);
       this.chunks.delete(chunk);
       this.keep(answer.items);
+      this.wanted.delete(chunk);
+      this.draw();
     } catch {
-      setTimeout(() => this.chunks.delete(chunk), 2000);
+      setTimeout(() => {
+        this.wanted.delete(chunk);
+        this.draw();
+      }, 2000);
     }
-    this.draw();
   }
 
   /** @param {any} event @param {number} place */

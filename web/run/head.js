@@ -1,5 +1,5 @@
 // The top of a run: what it is, where it stands, the root cause with its path, what can be done.
-import { fill, h } from '../lib/dom.js';
+import { Parts, arrange, fill, h, throttle } from '../lib/dom.js';
 import { getIfAny, runPath } from '../lib/api.js';
 import { badge, ended } from '../lib/status.js';
 import { duration, number, plural, shortId } from '../lib/text.js';
@@ -14,8 +14,10 @@ export class RunHead extends HTMLElement {
     super();
     this.className = 'run-head';
     this.top = h('div');
+    this.titles = h('div', { class: 'run-title' });
+    this.facts = h('div', { class: 'run-facts' });
+    this.parts = new Parts();
     this.cause = h('div');
-    this.shown = '';
     this.caused = '';
   }
 
@@ -25,7 +27,8 @@ export class RunHead extends HTMLElement {
     const draw = () => this.draw(model);
     model.addEventListener('run', draw);
     model.addEventListener('stream', draw);
-    model.addEventListener('nodes', draw);
+    const soon = throttle(250, draw);
+    model.addEventListener('nodes', () => (model.nodes.size < 300 ? draw() : soon()));
     this.ticker = setInterval(draw, 1000);
   }
 
@@ -38,62 +41,8 @@ export class RunHead extends HTMLElement {
     const { exec } = model;
     if (!exec) return;
     const took = exec.startedAt ? (exec.endedAt ? Date.parse(exec.endedAt) : clockOf(model)) - Date.parse(exec.startedAt) : null;
-    const key = JSON.stringify([exec.status, exec.labels, exec.counts, exec.compensation, duration(took), model.stream, model.at, model.moment?.at]);
-    if (key !== this.shown && !this.contains(document.querySelector('dialog'))) {
-      this.shown = key;
-      const focused = this.top.contains(document.activeElement) ? document.activeElement?.textContent : null;
-      fill(
-        this.top,
-        h(
-          'nav',
-          { class: 'crumbs', 'aria-label': 'Breadcrumbs' },
-          h('a', { href: '/' }, 'Runs'),
-          h('span', null, '›'),
-          h('a', { href: `/?workflow=${encodeURIComponent(exec.workflowId)}` }, exec.workflowId),
-          exec.parent
-            ? [
-                h('span', null, '›'),
-                h(
-                  'a',
-                  { href: runHref(exec.parent.executionId, { node: exec.parent.node }), class: 'mono' },
-                  `${shortId(exec.parent.executionId)} ${exec.parent.node}`,
-                ),
-              ]
-            : null,
-        ),
-        h(
-          'div',
-          { class: 'run-title' },
-          badge(exec.status),
-          h('h1', null, h('a', { href: workflowHref(exec.workflowId), class: 'plain' }, exec.workflowId)),
-          h('span', { class: 'mono muted' }, exec.executionId),
-          copyButton(exec.executionId, 'Copy the id'),
-          liveState(model),
-          model.at === null && model.stream !== 'gone' ? actionButtons(model, null) : null,
-        ),
-        h(
-          'div',
-          { class: 'run-facts' },
-          h('span', null, exec.version ? `version ${exec.version}` : 'dynamic graph'),
-          h('span', null, 'created ', time(exec.createdAt)),
-          took === null ? null : h('span', null, ended(exec.status) ? 'took ' : 'for ', duration(took)),
-          counts(exec.counts),
-          exec.compensation
-            ? h('span', { class: exec.compensation === 'complete' ? 'good' : 'wait' }, `compensation ${exec.compensation}`)
-            : null,
-          exec.origin
-            ? h(
-                'span',
-                null,
-                'fork of ',
-                h('a', { class: 'mono', href: runHref(exec.origin.executionId) }, shortId(exec.origin.executionId)),
-              )
-            : null,
-          labelChips(exec.labels, (k, v) => `/?label=${encodeURIComponent(`${k}=${v}`)}`),
-        ),
-      );
-      if (focused) [...this.top.querySelectorAll('button')].find((b) => b.textContent === focused)?.focus();
-    }
+    this.drawTitle(model);
+    this.drawFacts(model, took);
     const waiting =
       model.nodes.size < 3000
         ? [...model.nodes]
@@ -105,6 +54,49 @@ export class RunHead extends HTMLElement {
     if (cause === this.caused) return;
     this.caused = cause;
     void this.drawCause(model);
+  }
+
+  /** Part by part: a run in progress changes all the time, and its buttons must stay where they are. @param {import('./model.js').RunModel} model */
+  drawTitle(model) {
+    const { exec, at, stream } = model;
+    const { parts } = this;
+    // The first HTML has a run without its nodes, and without large values: commands need all of it.
+    const acts = !exec.isPartial && at === null && stream !== 'gone';
+    const focused = this.titles.contains(document.activeElement) ? document.activeElement : null;
+    arrange(this.titles, [
+      parts.part('badge', exec.status, () => badge(exec.status)),
+      parts.part('name', exec.workflowId, () => h('h1', null, h('a', { href: workflowHref(exec.workflowId), class: 'plain' }, exec.workflowId))),
+      parts.part('id', exec.executionId, () => h('span', { class: 'mono muted' }, exec.executionId)),
+      parts.part('copy', exec.executionId, () => copyButton(exec.executionId, 'Copy the id')),
+      parts.part('live', [stream, at, exec.status], () => liveState(model) ?? h('span', { hidden: true })),
+      acts && parts.part('actions', [exec.status, exec.compensation], () => actionButtons(model, null) ?? h('span', { hidden: true })),
+    ]);
+    // A button that is made again has the focus again.
+    if (focused && !focused.isConnected)
+      [...this.titles.querySelectorAll('button')].find((button) => button.textContent === focused.textContent)?.focus();
+    arrange(this.top, [parts.part('crumbs', [exec.workflowId, exec.parent], () => crumbs(exec)), this.titles, this.facts]);
+  }
+
+  /** @param {import('./model.js').RunModel} model @param {number | null} took */
+  drawFacts(model, took) {
+    const { exec } = model;
+    const { parts } = this;
+    const lasted = took === null ? null : `${ended(exec.status) ? 'took' : 'for'} ${duration(took)}`;
+    arrange(this.facts, [
+      parts.part('version', exec.version, () => h('span', null, exec.version ? `version ${exec.version}` : 'dynamic graph')),
+      parts.part('created', exec.createdAt, () => h('span', null, 'created ', time(exec.createdAt))),
+      lasted !== null && parts.part('took', lasted, () => h('span', null, lasted)),
+      parts.part('counts', exec.counts, () => counts(exec.counts) ?? h('span', { hidden: true })),
+      exec.compensation &&
+        parts.part('compensation', exec.compensation, () =>
+          h('span', { class: exec.compensation === 'complete' ? 'good' : 'wait' }, `compensation ${exec.compensation}`),
+        ),
+      exec.origin &&
+        parts.part('origin', exec.origin.executionId, () =>
+          h('span', null, 'fork of ', h('a', { class: 'mono', href: runHref(exec.origin.executionId) }, shortId(exec.origin.executionId))),
+        ),
+      parts.part('labels', exec.labels, () => labelChips(exec.labels, (k, v) => `/?label=${encodeURIComponent(`${k}=${v}`)}`)),
+    ]);
   }
 
   /** @param {import('./model.js').RunModel} model */
@@ -187,6 +179,27 @@ function counts(all) {
     .map(([name, n]) => `${number(n)} ${name}`);
   const total = Object.values(all ?? {}).reduce((a, b) => a + b, 0);
   return h('span', { title: words.join('\n') }, `${plural(total, 'node')}: ${words.join(' · ')}`);
+}
+
+/** Where the run belongs. @param {any} exec */
+function crumbs(exec) {
+  return h(
+    'nav',
+    { class: 'crumbs', 'aria-label': 'Breadcrumbs' },
+    h('a', { href: '/' }, 'Runs'),
+    h('span', null, '›'),
+    h('a', { href: `/?workflow=${encodeURIComponent(exec.workflowId)}` }, exec.workflowId),
+    exec.parent
+      ? [
+          h('span', null, '›'),
+          h(
+            'a',
+            { href: runHref(exec.parent.executionId, { node: exec.parent.node }), class: 'mono' },
+            `${shortId(exec.parent.executionId)} ${exec.parent.node}`,
+          ),
+        ]
+      : null,
+  );
 }
 
 /** @param {import('./model.js').RunModel} model */

@@ -2,7 +2,7 @@
 // which path took the longest.
 import { STATUSES, noMarks } from '../graph/paint.js';
 import { number } from '../lib/text.js';
-import { basePath } from './model.js';
+import { basePath } from '../graph/body.js';
 
 /** Which of several statuses one box shows: the first of these that any has. */
 const LOUDEST = ['Failed', 'Running', 'Waiting', 'Queued', 'Blocked', 'Cancelled', 'Pending', 'Succeeded', 'Skipped'];

@@ -1,7 +1,7 @@
 // A run as the page knows it: the snapshot, the statuses by node, and the events that change them
 // while it executes. Views listen; this knows none of them.
-import { ApiError, get, getIfAny, request, runPath, workflowPath } from '../lib/api.js';
-import { eachFrame } from '../lib/dom.js';
+import { ApiError, get, getIfAny, rememberedAnswer, request, runPath, workflowPath } from '../lib/api.js';
+import { eachFrame, painted } from '../lib/dom.js';
 import { follow } from '../lib/stream.js';
 import { ended } from '../lib/status.js';
 import { getToken } from '../lib/session.js';
@@ -9,7 +9,7 @@ import { STATUSES } from '../graph/glyph.js';
 import { Scene, toggleOpen } from '../graph/scene.js';
 import { makeMarks } from './marks.js';
 import { eventAt } from './moment.js';
-import { BECOMES, changeOf, iterationsAfter, stateAt } from './change.js';
+import { BECOMES, changeOf, iterationsAfter, runStatusAfter, stateAt } from './change.js';
 
 /** @typedef {{ status: string, attempts: number, startedAt: string | null, endedAt: string | null, name?: string | null, kind?: string, actionType?: string | null, error?: any, child?: string, signal?: string, due?: string, iterations?: any, counts?: any, compensation?: any, blockedBy?: string[], handled?: boolean | null }} NodeState */
 
@@ -19,13 +19,11 @@ const LETTERS = 'PQRWSFKBC';
 const LARGE = 1500;
 const EVENTFUL = 20_000;
 const HEAVY = 1_000_000;
-/** How many nodes inside loops are remembered: a page that is left open must not grow. */
-const INSIDE = 6000;
+/** How many nodes inside loops and events are remembered: a page that is left open must not grow. */
+const INSIDE = 3000;
+const LIVE = 4000;
 /** Graphs of more nodes name those inside groups on demand. */
 const MANY = 20_000;
-
-/** The path of a node without its iterations. @param {string} path */
-export const basePath = (path) => path.replace(/\[\d+\]/g, '');
 
 export class RunModel extends EventTarget {
   /** @param {string} id @param {AbortSignal} signal */
@@ -75,14 +73,18 @@ export class RunModel extends EventTarget {
     for (const what of all) this.dispatchEvent(new Event(what));
   }
 
-  /** The graph and its statuses first, which are small whatever the run is; then the rest. */
+  /** The graph and its statuses first, at once, which are small whatever the run is; then the rest. */
   async load() {
-    const [statuses, packed] = await Promise.all([this.fetchStatuses(), this.fetchLayout()]);
+    const known = [rememberedAnswer('statuses') ?? this.fetchStatuses(), rememberedAnswer('layout') ?? this.fetchLayout()];
+    const [statuses, packed] = await Promise.all(known);
     this.scene = new Scene(packed);
     this.id = statuses.executionId;
     this.takeStatuses(statuses);
     this.position = statuses.sequence;
+    if ((this.exec = rememberedAnswer('run'))) this.take({ ...this.exec, isPartial: true });
     this.mark('layout');
+    this.flush();
+    if (this.exec) await painted();
     this.take(await this.fetchRun());
     if (!ended(this.exec.status) && this.at === null) this.listen();
     if (packed.total <= MANY) await this.loadIds();
@@ -210,7 +212,7 @@ export class RunModel extends EventTarget {
     this.position = Math.max(this.position, event.position);
     this.liveEvents.push(event);
     // The log asks the server for older ones; a page that is left open must not grow.
-    if (this.liveEvents.length > 6000) this.liveEvents.splice(0, 3000);
+    if (this.liveEvents.length > LIVE) this.liveEvents.splice(0, LIVE / 2);
     this.mark('events');
     if (this.at !== null) return;
     if (event.node && BECOMES[event.kind]) this.change(event);
@@ -242,9 +244,7 @@ export class RunModel extends EventTarget {
 
   /** @param {any} event */
   runEvent(event) {
-    const next =
-      { RunStarted: 'Running', RunPaused: 'Paused', RunResumed: 'Running' }[/** @type {string} */ (event.kind)] ??
-      (event.kind === 'RunFinished' ? event.data?.status : null);
+    const next = runStatusAfter(event);
     if (next && this.exec) {
       this.exec = { ...this.exec, status: next, endedAt: event.kind === 'RunFinished' ? event.at : this.exec.endedAt };
       this.mark('run');

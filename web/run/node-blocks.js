@@ -5,14 +5,21 @@ import { duration, number } from '../lib/text.js';
 import { runHref, withParams } from '../lib/router.js';
 import { copyButton, time } from '../ui/bits.js';
 import { longText, valueBlock } from '../ui/value.js';
-import { basePath } from './model.js';
+import { basePath } from '../graph/body.js';
 
-/** Failed ones first and all of them; then the others, bounded. @param {[string, any][]} members @param {string} [group] */
-export function memberList(members, group = '') {
+/** @type {Intl.Collator | undefined} */
+let order;
+
+/**
+ * Failed ones first and all of them; then the others, bounded. `kept` remembers how many are shown
+ * when the list of a loop that goes on is made again.
+ * @param {[string, any][]} members @param {string} [group] @param {{ shown: number }} [kept]
+ */
+export function memberList(members, group = '', kept = { shown: 0 }) {
   const rank = /** @type {Record<string, number>} */ ({ Failed: 0, Blocked: 2, Running: 1, Waiting: 1 });
-  const sorted = [...members].sort(
-    ([a, x], [b, y]) => (rank[x.status] ?? 3) - (rank[y.status] ?? 3) || a.localeCompare(b, 'en', { numeric: true }),
-  );
+  order ??= new Intl.Collator('en', { numeric: true });
+  const { compare } = order;
+  const sorted = [...members].sort(([a, x], [b, y]) => (rank[x.status] ?? 3) - (rank[y.status] ?? 3) || compare(a, b));
   const failed = sorted.filter(([, node]) => node.status === 'Failed').length;
   const list = h('ul', { class: 'members' });
   let shown = 0;
@@ -30,11 +37,12 @@ export function memberList(members, group = '') {
       );
     }
     shown += n;
+    kept.shown = shown;
     button.hidden = shown >= sorted.length;
     button.textContent = `${number(Math.max(0, sorted.length - shown))} more`;
   };
   const button = h('button', { type: 'button', class: 'link', on: { click: () => more(200) } });
-  more(Math.min(500, Math.max(12, failed)));
+  more(Math.max(kept.shown, Math.min(500, Math.max(12, failed))));
   return h('div', null, list, button);
 }
 

@@ -1,5 +1,5 @@
 // One node: status, why it waits, its error, attempts, values and ancestry, and what can be done.
-import { fill, h } from '../lib/dom.js';
+import { Parts, append, arrange, fill, h, throttle } from '../lib/dom.js';
 import { get, getIfAny, runPath } from '../lib/api.js';
 import { badge, ended } from '../lib/status.js';
 import { duration, number, plural } from '../lib/text.js';
@@ -8,11 +8,10 @@ import { withParams } from '../lib/router.js';
 import { copyButton, runLink, time } from '../ui/bits.js';
 import { longText, valueBlock } from '../ui/value.js';
 import { actionButtons } from '../act/buttons.js';
-import { definedNode } from '../act/fields.js';
-import { bodyOf } from '../graph/draft.js';
-import { basePath } from './model.js';
+import { basePath, bodyOf, definedNode } from '../graph/body.js';
 import { ancestry, attempts, compensationBlock, errorBlock, fact, memberList } from './node-blocks.js';
 import { membersOf } from './marks.js';
+import { clockOf } from './moment.js';
 
 export class NodePanel extends HTMLElement {
   constructor() {
@@ -25,12 +24,16 @@ export class NodePanel extends HTMLElement {
     this.shown = '';
     this.single = false;
     this.asked = 0;
+    this.parts = new Parts();
+    this.listed = { shown: 0 };
   }
 
   /** @param {import('./model.js').RunModel} model */
   attach(model) {
     this.model = model;
-    model.addEventListener('nodes', () => this.refresh());
+    // A loop can change thousands of times a second: what is read follows at a reader's pace.
+    const soon = throttle(500, () => this.refresh());
+    model.addEventListener('nodes', () => (this.shown === '' ? this.refresh() : soon()));
     model.addEventListener('run', () => this.refresh());
   }
 
@@ -39,6 +42,7 @@ export class NodePanel extends HTMLElement {
     if (path === this.path && single === this.single) return;
     this.path = path;
     this.single = single;
+    this.listed = { shown: 0 };
     this.shown = '';
     this.refresh();
   }
@@ -66,8 +70,14 @@ export class NodePanel extends HTMLElement {
     const mine = ++this.asked;
     try {
       const escaped = path.split('/').map(encodeURIComponent).join('/');
-      const known = model.at !== null ? model.exec.nodes[path] : null;
-      const node = known ?? (await get(`${runPath(model.id)}/nodes/${escaped}`, model.signal));
+      const node =
+        model.at === null
+          ? await get(`${runPath(model.id)}/nodes/${escaped}`, model.signal)
+          : (model.exec.nodes?.[path] ?? (await nodeAt(model, path, model.at)));
+      if (!node) {
+        if (mine === this.asked) fill(this, this.head(path, null), h('p', { class: 'muted' }, `Not there yet at event ${number(model.at ?? 0)}.`));
+        return;
+      }
       const open = !['Succeeded', 'Failed', 'Skipped', 'Cancelled'].includes(node.status) && model.at === null;
       const why = open ? await getIfAny(`${runPath(model.id)}/why?node=${encodeURIComponent(path)}`, model.signal) : null;
       if (mine === this.asked) this.draw(model, path, node, why);
@@ -120,13 +130,11 @@ export class NodePanel extends HTMLElement {
     const reason = why?.nodes?.find((/** @type {any} */ item) => item.node === path)?.reason;
     const own = (node.actions ?? []).filter((/** @type {any} */ action) => !action.compensation);
     const last = own.at(-1);
-    const took = node.startedAt ? (node.endedAt ? Date.parse(node.endedAt) : Date.now()) - Date.parse(node.startedAt) : null;
+    const took = node.startedAt ? (node.endedAt ? Date.parse(node.endedAt) : clockOf(model)) - Date.parse(node.startedAt) : null;
     const box = /** @type {HTMLElement} */ (this);
     const scroll = box.scrollTop;
-    fill(
-      this,
-      this.head(path, node),
-      model.at === null ? actionButtons(model, path, node) : null,
+    const rest = document.createElement('div');
+    append(rest, [
       reason ? h('p', { class: 'why' }, longText(reason)) : null,
       node.error ? errorBlock(node.error, model.id) : null,
       node.status === 'Blocked' && node.blockedBy?.length
@@ -156,7 +164,16 @@ export class NodePanel extends HTMLElement {
       node.output !== null || node.status === 'Succeeded' ? valueBlock('Output', node.output) : null,
       ancestry(model, path, node),
       node.compensation ? attempts(node.actions?.filter((/** @type {any} */ action) => action.compensation) ?? [], 'Attempts to undo it') : null,
-    );
+    ]);
+    // A loop changes all the time: its buttons must stay where they are.
+    const { status, signal } = node;
+    const { exec } = model;
+    arrange(this, [
+      this.parts.part('head', [path, node.name, status], () => this.head(path, node)),
+      model.at === null &&
+        this.parts.part('actions', [path, status, signal, exec.status, exec.compensation], () => actionButtons(model, path, node) ?? h('span', { hidden: true })),
+      ...rest.childNodes,
+    ]);
     box.scrollTop = scroll;
   }
 
@@ -173,7 +190,7 @@ export class NodePanel extends HTMLElement {
         `${number(node.iterations.started - node.iterations.running)} of ${number(node.iterations.total ?? node.iterations.started)} done, ${number(node.iterations.running)} running, ${number(node.iterations.failed)} failed`,
       ),
       this.failedIterations(model, path, node),
-      memberList(inside),
+      memberList(inside, '', this.listed),
     );
   }
 
@@ -207,7 +224,7 @@ export class NodePanel extends HTMLElement {
   /** @param {import('./model.js').RunModel} model @param {string} path @param {string[]} members */
   drawMembers(model, path, members) {
     const inside = /** @type {[string, any][]} */ (members.map((member) => [member, model.nodes.get(member) ?? { status: 'Pending' }]));
-    fill(this, this.head(path, null), h('p', { class: 'muted' }, plural(members.length, 'node')), memberList(inside, path));
+    fill(this, this.head(path, null), h('p', { class: 'muted' }, plural(members.length, 'node')), memberList(inside, path, this.listed));
   }
 
   /** Nothing is chosen: the run itself. @param {import('./model.js').RunModel} model */
@@ -247,6 +264,13 @@ export class NodePanel extends HTMLElement {
       h('p', { class: 'muted' }, 'Choose a node in the graph, the timeline or the events to see its values.'),
     );
   }
+}
+
+/** A node of a run whose snapshot leaves nodes out, as it was then; null if it was not there yet. @param {import('./model.js').RunModel} model @param {string} path @param {number} at */
+async function nodeAt(model, path, at) {
+  const query = new URLSearchParams({ at: String(at), nodes: path });
+  const exec = await get(`${runPath(model.id)}?${query}`, model.signal);
+  return exec.nodes[path] ?? null;
 }
 
 customElements.define('w-node', NodePanel);

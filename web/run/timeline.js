@@ -3,7 +3,7 @@
 import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { duration, number } from '../lib/text.js';
 import { icon, tone } from '../lib/status.js';
-import { basePath } from './model.js';
+import { basePath } from '../graph/body.js';
 import { clockOf } from './moment.js';
 import { focusIn, moveByKeys, restore, setStop } from './roving.js';
 
@@ -60,7 +60,7 @@ export class Timeline extends HTMLElement {
     this.model = model;
     // Sorting thousands of bars in every frame would stop the graph.
     const soon = throttle(700, () => this.update());
-    model.addEventListener('nodes', () => (this.bars.length < 300 ? this.update() : soon()));
+    model.addEventListener('nodes', () => (model.nodes.size < 300 ? this.update() : soon()));
     model.addEventListener('layout', () => this.update());
   }
 
@@ -76,13 +76,15 @@ export class Timeline extends HTMLElement {
     /** @type {Bar[]} */
     const top = [];
     for (const [path, node] of model.nodes) {
+      const slash = path.indexOf('/');
+      const loop = slash < 0 ? null : basePath(path.slice(0, slash));
+      // Most nodes of a long run are inside loops that are closed.
+      if (loop !== null && !model.open.has(loop)) continue;
       const start = node.startedAt ? Date.parse(node.startedAt) : 0;
       if (!start) continue;
       const bar = { path, node, depth: path.split('/').length - 1, from: start, start, end: node.endedAt ? Date.parse(node.endedAt) : now };
-      if (bar.depth === 0) top.push(bar);
+      if (loop === null) top.push(bar);
       else {
-        const loop = basePath(path).split('/')[0];
-        if (!model.open.has(loop)) continue;
         const list = inner.get(loop) ?? [];
         list.push(bar);
         inner.set(loop, list);
@@ -205,7 +207,9 @@ function legend() {
     h('i', { class: 'swatch run' }),
     'running ',
     h('i', { class: 'swatch hatched' }),
-    'waiting',
+    'waiting ',
+    h('i', { class: 'swatch median' }),
+    'median',
   );
 }
 customElements.define('w-timeline', Timeline);

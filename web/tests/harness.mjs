@@ -3,7 +3,7 @@
  * the test on a script error, a violated policy or a request to another host.
  */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -124,14 +124,21 @@ export class Server {
 
 const MEDIA = { '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
 
-/** Modules from a folder instead of those in the binary, so that a change needs no build. @param {any} page @param {string} folder */
+/** Modules and styles from a folder instead of those in the binary, so that a change needs no build. @param {any} page @param {string} folder */
 async function overlay(page, folder) {
   await page.route('**/assets/**', async (/** @type {any} */ route) => {
     const name = new URL(route.request().url()).pathname.replace(/^\/assets\/([0-9a-f]{16}\/)?/, '');
     const path = join(folder, name);
-    if (!existsSync(path)) return route.continue();
-    return route.fulfill({ body: readFileSync(path), contentType: MEDIA[/** @type {keyof typeof MEDIA} */ (extname(name))] });
+    if (name !== 'app.css' && !existsSync(path)) return route.continue();
+    const body = name === 'app.css' ? styles(folder) : readFileSync(path);
+    return route.fulfill({ body, contentType: MEDIA[/** @type {keyof typeof MEDIA} */ (extname(name))] });
   });
+}
+
+/** All styles together, as the server joins them. @param {string} folder */
+function styles(folder) {
+  const names = readdirSync(join(folder, 'css')).sort();
+  return names.map((name) => readFileSync(join(folder, 'css', name), 'utf8')).join('');
 }
 
 export async function launch() {
@@ -164,6 +171,19 @@ export async function launch() {
       });
     },
   };
+}
+
+/** Waits until there are exactly so many. @param {any} locator @param {number} count */
+export async function counted(locator, count) {
+  if (count > 0) await locator.nth(count - 1).waitFor();
+  await locator.nth(count).waitFor({ state: 'detached' });
+}
+
+/** Waits until the view has replaced the server's HTML. @param {any} page */
+export async function taken(page) {
+  await page.waitForFunction(
+    () => document.querySelector('main')?.firstElementChild?.localName.startsWith('w-') && !document.querySelector('.mounting'),
+  );
 }
 
 /** @param {any} page */

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Server, launch, noSidewaysScrolling } from './harness.mjs';
+import { Server, launch, noSidewaysScrolling, taken } from './harness.mjs';
 
 /** More elements than this on one page are more than a person reads, and slow. */
 const ELEMENTS = 4000;
@@ -90,7 +90,7 @@ test('an output of 9 MiB, a message of 1 MiB and deep values stay text, bounded 
   views.push('/operations', '/operations?tab=audit');
   for (const view of views) {
     await page.goTo(view);
-    await page.waitForFunction(() => document.querySelector('main')?.firstElementChild?.localName.startsWith('w-') && !document.querySelector('.mounting'));
+    await taken(page);
     await page.waitForLoadState('networkidle');
     await harmless(page, view);
   }

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Server, launch } from './harness.mjs';
+import { Server, launch, taken } from './harness.mjs';
 import { billing, chargeCard, flaky, release } from './definitions.mjs';
 
 /** @type {Server} */
@@ -54,7 +54,7 @@ test('Tab reaches every control of every view', async () => {
     '/operations?tab=secrets',
   ]) {
     await page.goTo(view);
-    await page.waitForFunction(() => document.querySelector('main')?.firstElementChild?.localName.startsWith('w-') && !document.querySelector('.mounting'));
+    await taken(page);
     await page.waitForLoadState('networkidle');
     const count = await page.evaluate(mark);
     assert.ok(count > 5, `${view} has ${count} controls`);
@@ -76,6 +76,8 @@ test('a waiting run is approved with the keyboard alone', async () => {
   await server.until(run, (now) => now.nodes.approve?.status === 'Waiting');
   const page = await chromium.page(server);
   await page.goTo(`/runs/${run}`);
+  // What is hidden takes no focus.
+  await taken(page);
   await page.locator('w-graph [role="option"]').first().waitFor({ state: 'attached' });
   await page.locator('w-graph [role="listbox"]').focus();
   await page.keyboard.press('ArrowDown');
@@ -107,6 +109,7 @@ test('the arrow keys move among the events, and Enter shows the run as it was', 
   const page = await chromium.page(server);
   await page.goTo(`/runs/${failed}`);
   const place = () => page.evaluate(() => /** @type {HTMLElement | null} */ (document.activeElement?.closest('.event'))?.dataset.place);
+  await taken(page);
   await page.locator('.event-at[tabindex="0"]').focus();
   await page.keyboard.press('Home');
   assert.equal(await place(), '0');

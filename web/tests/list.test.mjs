@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
-import { Server, launch } from './harness.mjs';
+import { Server, counted, launch } from './harness.mjs';
 import { billing, chargeCard, flaky, release } from './definitions.mjs';
 
 /** @type {Server} */
@@ -44,9 +44,8 @@ test('failures are grouped by workflow and root cause, and a group leads to its 
   await page.goTo('/');
   const failing = page.locator('.failing');
   const groups = failing.getByRole('listitem');
-  await groups.nth(1).waitFor();
-  assert.match(await groups.nth(0).innerText(), /7 runs\s+flaky\s+HTTP_503\s+no capacity/);
-  assert.match(await groups.nth(1).innerText(), /1 run\s+billing\s+CARD_DECLINED\s+amount 0 is not chargeable/);
+  await groups.nth(0).filter({ hasText: /7 runs\s*flaky\s*HTTP_503\s*no capacity/ }).waitFor();
+  await groups.nth(1).filter({ hasText: /1 run\s*billing\s*CARD_DECLINED\s*amount 0 is not chargeable/ }).waitFor();
   await groups.nth(0).getByRole('button', { name: 'Reattempt' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: 'Dry run' }).click();
@@ -55,15 +54,14 @@ test('failures are grouped by workflow and root cause, and a group leads to its 
   await groups.nth(0).getByRole('link').click();
   await page.waitForURL(/workflow=flaky.*error=HTTP_503/);
   await failing.waitFor({ state: 'hidden' });
-  await page.locator('.run-row:not(.head)').nth(6).waitFor();
-  assert.equal(await page.locator('.run-row:not(.head)').count(), 7);
+  await counted(page.locator('.run-row:not(.head)'), 7);
 });
 
 test('a row says the root cause, where it happened, and what a waiting run waits for', async () => {
   page = await chromium.page(server);
   await page.goTo('/');
   const row = page.locator('.run-row').filter({ hasText: 'billing' });
-  assert.match(await row.innerText(), /CARD_DECLINED amount 0 is not chargeable · charge-all\[3\]\/charge › reject/);
+  await row.filter({ hasText: /CARD_DECLINED amount 0 is not chargeable · charge-all\[3\]\/charge › reject/ }).waitFor();
   const waits = page.locator('.run-row').filter({ hasText: 'release' });
   await waits.getByText("Waits for signal 'approval' (approve)").waitFor();
   await waits.locator('.cell-status').getByText('Waiting').waitFor();
@@ -73,13 +71,12 @@ test('child runs are folded under their parent, and opened in place', async () =
   page = await chromium.page(server);
   await page.goTo('/');
   const rows = page.locator('.run-row:not(.head)');
-  await rows.nth(8).waitFor();
-  assert.equal(await rows.count(), 9, 'child runs are not rows of their own');
+  // Child runs are not rows of their own.
+  await counted(rows, 9);
   await page.getByRole('button', { name: '5 child runs' }).click();
-  await rows.nth(13).waitFor();
   const children = page.locator('.run-row.inner');
-  assert.equal(await children.count(), 5);
-  assert.equal(await children.filter({ hasText: 'CARD_DECLINED' }).count(), 1);
+  await counted(children, 5);
+  await counted(children.filter({ hasText: 'CARD_DECLINED' }), 1);
   await page.getByRole('button', { name: '5 child runs' }).click();
   await children.first().waitFor({ state: 'detached' });
 });
@@ -87,8 +84,7 @@ test('child runs are folded under their parent, and opened in place', async () =
 test('a command for all that match reaches the runs that the list shows, and no child of them', async () => {
   page = await chromium.page(server);
   await page.goTo('/?status=Failed');
-  await page.locator('.run-row:not(.head)').nth(7).waitFor();
-  assert.equal(await page.locator('.run-row:not(.head)').count(), 8);
+  await counted(page.locator('.run-row:not(.head)'), 8);
   await page.getByRole('button', { name: 'Act on all that match' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: 'Dry run' }).click();
@@ -101,15 +97,13 @@ test('filters by error and by what a run waits for are in the address, and in th
   await page.getByLabel('Error code').fill('CARD_DECLINED');
   await page.keyboard.press('Enter');
   await page.waitForURL(/error=CARD_DECLINED/);
-  await page.locator('.run-row', { hasText: 'release' }).waitFor({ state: 'detached' });
+  await counted(page.locator('.run-row:not(.head)'), 1);
   await page.locator('.run-row:not(.head)', { hasText: 'billing' }).waitFor();
-  assert.equal(await page.locator('.run-row:not(.head)').count(), 1);
   await page.goTo('/');
   await page.getByLabel('Only').selectOption('waiting');
   await page.waitForURL(/only=waiting/);
-  await page.locator('.run-row', { hasText: 'billing' }).waitFor({ state: 'detached' });
+  await counted(page.locator('.run-row:not(.head)'), 1);
   await page.locator('.run-row:not(.head)', { hasText: 'release' }).waitFor();
-  assert.equal(await page.locator('.run-row:not(.head)').count(), 1);
   const html = await fetch(`${server.url}/?error=CARD_DECLINED`).then((answer) => answer.text());
   assert.ok(html.includes(billed), 'the failed run is in the first HTML');
   assert.ok(!html.includes('HTTP_503'), 'and others are not');

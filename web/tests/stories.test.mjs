@@ -15,6 +15,13 @@ function sh(command) {
   });
 }
 
+/** The commands that a dialog shows. @param {any} dialog @returns {Promise<string[]>} */
+async function commands(dialog) {
+  await dialog.getByText('The same as a command').click();
+  await dialog.locator('.commands code').first().waitFor();
+  return dialog.locator('.commands code').allInnerTexts();
+}
+
 /** @type {Server} */
 let server;
 /** @type {Awaited<ReturnType<typeof launch>>} */
@@ -48,27 +55,25 @@ test('the root cause is read through a child in a loop, its input fixed, and the
   await cause.getByText('amount 0 is not chargeable').waitFor();
   await cause.getByText('CARD_DECLINED').waitFor();
   await cause.getByRole('link', { name: 'charge-all[17]/charge' }).click();
-  assert.match(page.url(), /node=charge-all%5B17%5D%2Fcharge/);
+  await page.waitForURL(/node=charge-all%5B17%5D%2Fcharge/);
   await page.locator('.node-panel').getByText('Child run').waitFor();
   await cause.getByRole('link', { name: /reject/ }).click();
   await page.locator('.node-panel').getByText('CARD_DECLINED').first().waitFor();
   await page.goBack();
   await page.locator('.run-head').getByRole('button', { name: 'Fork' }).click();
   const dialog = page.getByRole('dialog');
-  const fork = dialog.locator('[data-act="fork"]');
-  assert.equal(await fork.isDisabled(), true, 'a dry run comes first');
+  // A dry run comes first.
+  await dialog.locator('[data-act="fork"]:disabled').waitFor();
   const field = dialog.getByLabel('Customers', { exact: true });
   await field.fill((await field.inputValue()).replace(/"amount": 0\b/, '"amount": 27'));
   await dialog.getByRole('button', { name: 'Dry run' }).click();
   const preview = dialog.locator('[data-preview="fork"]');
-  await preview.getByText('Runs again').waitFor();
-  assert.match(await preview.innerText(), /charge-all[\s\S]*Reused[\s\S]*load/);
-  await dialog.getByText('The same as a command').click();
-  const [command, curl] = await dialog.locator('.commands code').allInnerTexts();
+  await preview.filter({ hasText: /Runs again[\s\S]*charge-all[\s\S]*Reused[\s\S]*load/ }).waitFor();
+  const [command, curl] = await commands(dialog);
   assert.match(command, /^windlass fork .* --from charge-all --set /);
   sh(`${command} --dry-run`);
   assert.match(curl, /^curl -X POST .*\/fork/);
-  await fork.click();
+  await dialog.locator('[data-act="fork"]').click();
   await page.waitForURL((/** @type {URL} */ url) => url.pathname.startsWith('/runs/') && !url.pathname.includes(run));
   await page.locator('.run-title').getByText('Succeeded').waitFor();
   const next = await server.api('GET', `/executions/${page.url().split('/runs/')[1].split('?')[0]}`);
@@ -108,12 +113,11 @@ test('fifty failures are reattempted by a filter, after a dry run', async () => 
   await dialog.getByLabel('Reason').fill('the service is back');
   await dialog.getByRole('button', { name: 'Dry run' }).click();
   await dialog.getByText('50 runs would take it').waitFor();
-  await dialog.getByText('The same as a command').click();
-  const [command] = await dialog.locator('.commands code').allInnerTexts();
+  const [command] = await commands(dialog);
   assert.match(sh(`${command} --dry-run --json`), /50|executionId/);
   await dialog.getByRole('button', { name: 'Reattempt 50 runs' }).click();
   await dialog.getByText('50 done, 0 refused').waitFor();
-  assert.match(page.url(), /job=/, 'the job is in the address');
+  await page.waitForURL(/job=/);
   for (;;) {
     const done = await server.api('GET', '/executions?workflow=flaky&status=Succeeded&limit=100');
     if (done.items.length === 50) break;
@@ -130,8 +134,8 @@ test('a workflow with two mistakes is written, repaired, published and run', asy
   const problems = page.locator('.problems');
   await problems.getByText('actionTyp').waitFor();
   await problems.getByText('gret').waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Publish' }).isDisabled(), true);
-  assert.equal(await page.locator('.gutter .bad').first().innerText(), '4');
+  await page.locator('button:disabled', { hasText: 'Publish' }).waitFor();
+  await page.locator('.gutter .bad').first().filter({ hasText: /^4$/ }).waitFor();
   await area.fill(
     'id: hello\nnodes:\n  - id: greet\n    actionType: core.echo\n  - id: done\n    actionType: core.echo\n    dependsOn: [greet]\n',
   );
@@ -164,8 +168,7 @@ test('a draft is simulated: its endings, and the story of one', async () => {
   await dialog.getByRole('row').filter({ hasText: 'Succeeded' }).waitFor();
   await failed.getByRole('button').click();
   await dialog.locator('.story li').filter({ hasText: 'DECLINED' }).first().waitFor();
-  await dialog.getByText('The same as a command').click();
-  const [command] = await dialog.locator('.commands code').allInnerTexts();
+  const [command] = await commands(dialog);
   assert.match(command, /^windlass simulate pay\.yaml --trigger '?{}'? --fail '?charge=50%:DECLINED/);
   await dialog.getByLabel('Failures').fill('chrge=50%');
   await dialog.getByRole('button', { name: 'Simulate 200 runs' }).click();
@@ -183,7 +186,7 @@ test('completion offers the keys of the schema and the known actions', async () 
   await area.pressSequentially('core.ec');
   await page.locator('.complete').getByText('core.echo').first().waitFor();
   await page.keyboard.press('Enter');
-  assert.match(await area.inputValue(), /actionType: core\.echo$/);
+  await page.waitForFunction(() => /actionType: core\.echo$/.test(document.querySelector('textarea')?.value ?? ''));
 });
 
 test('what the page shows at an event is what the server folds up to it', async () => {
@@ -195,14 +198,12 @@ test('what the page shows at an event is what the server folds up to it', async 
   page = await chromium.page(server);
   await page.goTo(`/runs/${run}?at=${middle}`);
   await page.getByText(`as it was at event ${middle}`).waitFor();
-  const shown = await page.locator('w-graph [role="option"]').allInnerTexts();
+  // The heading is in the first HTML; the nodes follow once their layout is here.
+  const options = page.locator('w-graph [role="option"]');
   for (const [path, node] of Object.entries(then.nodes)) {
     if (path.includes('/')) continue;
-    const label = node.name ?? path;
-    assert.ok(
-      shown.some((/** @type {string} */ words) => words.startsWith(`${label}, ${node.status}`)),
-      `${label} is ${node.status} in ${JSON.stringify(shown)}`,
-    );
+    const words = new RegExp(`^${node.name ?? path}, ${node.status}`);
+    await options.filter({ hasText: words }).waitFor({ state: 'attached' });
   }
   await page.getByRole('button', { name: 'Now' }).click();
   await page.locator('w-graph [role="option"]', { hasText: 'report, Succeeded' }).waitFor({ state: 'attached' });

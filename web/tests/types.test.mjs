@@ -54,15 +54,6 @@ test('the whole page has at most 150 KiB compressed, modules at most 300 lines',
   for (const path of all) assert.ok(readFileSync(path, 'utf8').split('\n').length <= 301, path);
 });
 
-test('what the page loads ahead is there', () => {
-  const ahead = [...readFileSync(join(web, 'index.html'), 'utf8').matchAll(/"\/assets\/([^"]+)"/g)].map((found) => found[1]);
-  const all = files(web).map((path) => path.slice(web.length + 1));
-  assert.deepEqual(
-    ahead.filter((name) => !all.includes(name)),
-    [],
-  );
-});
-
 test('no module writes markup or calls another host', () => {
   for (const path of files(web).filter((name) => name.endsWith('.js'))) {
     const text = readFileSync(path, 'utf8');

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { AXE, Server, launch, noSidewaysScrolling } from './harness.mjs';
+import { AXE, Server, launch, noSidewaysScrolling, taken } from './harness.mjs';
 import { HOSTILE, billing, chargeCard, release } from './definitions.mjs';
 
 /** @type {Server} */
@@ -47,13 +47,6 @@ after(async () => {
   await chromium?.browser.close();
   await server?.remove();
 });
-
-/** The modules have replaced the server's HTML. @param {any} page */
-async function taken(page) {
-  await page.waitForFunction(
-    () => document.querySelector('main')?.firstElementChild?.localName.startsWith('w-') && !document.querySelector('.mounting'),
-  );
-}
 
 const VIEWS = () => [
   '/',
@@ -140,6 +133,7 @@ test('the keyboard alone searches, chooses a node, opens a loop and a dialog', a
   await page.locator('#search-results [role="option"]').first().waitFor();
   await page.keyboard.press('Enter');
   await page.waitForURL(/\/runs\//);
+  await page.locator('w-graph').waitFor();
   await page.locator('w-graph [role="option"]').first().waitFor({ state: 'attached' });
   await page.locator('w-graph [role="listbox"]').focus();
   await page.keyboard.press('ArrowDown');

@@ -138,7 +138,9 @@ export type WaitForSignal = { name: string; timeoutMs?: number | null; schema?: 
 
 export type Delay = { ms?: number | null; until?: any; };
 
-export type Published = { workflowId: string; version: number; created: boolean; };
+export type Published = { workflowId: string; version: number; created: boolean; warnings: (DefinitionWarning)[]; };
+
+export type DefinitionWarning = { code: string; message: string; pointer: string; suggestion?: string | null; };
 
 export type Validated = { valid: boolean; problems: (Record<string, any>)[]; };
 

@@ -1,6 +1,6 @@
 // Small parts that every view uses: times, copy buttons, ids, labels, command lines.
 import { fill, h, svg } from '../lib/dom.js';
-import { relative, shell, shortId } from '../lib/text.js';
+import { local, relative, shell, shortId } from '../lib/text.js';
 import { runHref } from '../lib/router.js';
 import { getToken } from '../lib/session.js';
 
@@ -26,8 +26,10 @@ export class TimeElement extends HTMLElement {
     }
     const words = relative(at);
     if (element.textContent !== words) element.textContent = words;
-    const exact = new Date(at);
-    element.title = `${exact.toISOString()} (UTC)\n${exact.toLocaleString()} (local)`;
+  }
+  explain() {
+    const exact = new Date(this.getAttribute('at') ?? '');
+    if (!Number.isNaN(exact.getTime())) this.title = `${exact.toISOString()} (UTC)\n${local(exact)} (local)`;
   }
 }
 /** @type {Set<TimeElement>} */
@@ -36,6 +38,8 @@ setInterval(() => {
   if (!document.hidden) for (const time of TIMES) time.render();
 }, 5000);
 customElements.define('w-time', TimeElement);
+// The exact moment is written when the pointer comes, not for each of hundreds of rows.
+document.addEventListener('pointerover', ({ target }) => target instanceof TimeElement && target.explain());
 
 /** @param {string | null | undefined} at */
 export function time(at) {
@@ -145,6 +149,16 @@ export function curl(method, path, body) {
   if (getToken()) words.push('-H', '"Authorization: Bearer $WINDLASS_TOKEN"');
   if (body !== undefined) words.push('-H', "'Content-Type: application/json'", '-d', shell(JSON.stringify(body)));
   return words.join(' ');
+}
+
+/** A request whose body is a file. @param {string} method @param {string} path @param {string} file @param {string} type */
+export function curlFile(method, path, file, type) {
+  return `${curl(method, path)} -H ${shell(`Content-Type: ${type}`)} --data-binary ${shell(`@${file}`)}`;
+}
+
+/** @param {string} name @param {() => void} act */
+export function linkButton(name, act) {
+  return h('button', { type: 'button', class: 'link', on: { click: act } }, name);
 }
 
 /** @param {string} name @param {() => void} act @param {string} [kind] */

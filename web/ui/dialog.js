@@ -1,5 +1,6 @@
-// A modal dialog with a title; Escape and the backdrop close it.
+// A modal dialog with a title; Escape, the backdrop, going back and another view close it.
 import { h } from '../lib/dom.js';
+import { routes } from '../lib/router.js';
 
 /** @param {string} title @param {Node} content @param {() => void} [closed] @param {string} [kind] */
 export function openDialog(title, content, closed, kind = '') {
@@ -8,7 +9,15 @@ export function openDialog(title, content, closed, kind = '') {
   const dialog = h('dialog', { class: kind, 'aria-labelledby': 'dialog-title' });
   if (content instanceof Element) content.prepend(head);
   dialog.append(content);
+  // Its command is about the view under it.
+  const place = location.pathname;
+  const left = () => location.pathname !== place && dialog.close();
+  const back = () => dialog.close();
+  routes.addEventListener('route', left);
+  addEventListener('popstate', back);
   dialog.addEventListener('close', () => {
+    routes.removeEventListener('route', left);
+    removeEventListener('popstate', back);
     dialog.remove();
     closed?.();
   });

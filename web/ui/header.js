@@ -59,7 +59,7 @@ function signOut() {
 }
 
 function mark() {
-  return h('img', { src: new URL('../icon.svg', import.meta.url).pathname, alt: '', width: '20', height: '20' });
+  return h('img', { src: document.querySelector('link[rel="icon"]')?.getAttribute('href'), alt: '', width: '20', height: '20' });
 }
 
 function search() {
@@ -78,6 +78,9 @@ function search() {
   let at = -1;
   /** @type {string[]} */
   let hrefs = [];
+  /** The words that were looked up, and whether Enter came before their answer. */
+  let known = '';
+  let isEntered = false;
   const close = () => {
     list.hidden = true;
     input.setAttribute('aria-expanded', 'false');
@@ -97,7 +100,11 @@ function search() {
       if (i === at) input.setAttribute('aria-activedescendant', item.id);
     });
   const find = debounce(160, async () => {
-    const found = await lookUp(input.value.trim());
+    const words = input.value.trim();
+    const found = await lookUp(words);
+    // Other words may have been typed by now, and their answer come first.
+    if (words !== input.value.trim()) return;
+    known = words;
     hrefs = found.map((item) => item.href);
     at = found.length ? 0 : -1;
     fill(
@@ -106,15 +113,23 @@ function search() {
         h('li', { role: 'option', id: `found-${i}`, on: { mousedown: (/** @type {Event} */ e) => (e.preventDefault(), go(i)) } }, item.row),
       ),
     );
-    if (!found.length && input.value.trim()) fill(list, h('li', { class: 'muted', role: 'option' }, 'Nothing found'));
-    list.hidden = !input.value.trim() || document.activeElement !== input;
+    if (isEntered && found.length) {
+      isEntered = false;
+      return go(0);
+    }
+    if (!found.length && words) fill(list, h('li', { class: 'muted', role: 'option' }, 'Nothing found'));
+    list.hidden = !words || document.activeElement !== input;
     input.setAttribute('aria-expanded', String(!list.hidden));
     mark();
   });
-  input.addEventListener('input', find);
+  input.addEventListener('input', () => {
+    isEntered = false;
+    find();
+  });
   input.addEventListener('blur', close);
   input.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') input.blur();
+    else if (event.key === 'Enter' && input.value.trim() !== known) isEntered = true;
     else if (event.key === 'Enter') go(Math.max(at, 0));
     else if (event.key === 'ArrowDown') at = Math.min(at + 1, hrefs.length - 1);
     else if (event.key === 'ArrowUp') at = Math.max(at - 1, 0);

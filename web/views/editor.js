@@ -5,7 +5,8 @@ import { ApiError, api, get, workflowPath } from '../lib/api.js';
 import { View, failure } from '../lib/view.js';
 import { can, getToken } from '../lib/session.js';
 import { navigate, setParams, workflowHref } from '../lib/router.js';
-import { button, cli, commandLine } from '../ui/bits.js';
+import { button, cli, commandLine, curlFile, linkButton } from '../ui/bits.js';
+import { shell } from '../lib/text.js';
 import { openDialog } from '../ui/dialog.js';
 import { CodeElement } from '../editor/code.js';
 import { planTable } from '../editor/plan.js';
@@ -33,6 +34,12 @@ nodes:
     parameters: { said: "{{ context.data['greet'].text }}" }
 `;
 
+/** Where the draft of the version in the address is kept. */
+function draftKey() {
+  const params = new URLSearchParams(location.search);
+  return `${DRAFT}.${params.get('workflow') ?? ''}@${params.get('version') ?? ''}`;
+}
+
 class Editor extends View {
   constructor() {
     super();
@@ -40,6 +47,9 @@ class Editor extends View {
     this.graph = new GraphElement();
     this.problems = h('div', { class: 'problems', id: 'problems', role: 'status', 'aria-live': 'polite' });
     this.publishButton = button('Publish', () => this.plan(), 'primary');
+    this.kept = h('span', { class: 'wait', role: 'status' });
+    /** What the editor begins with where this tab has no draft. */
+    this.origin = '';
     /** @type {Set<string>} */
     this.open = new Set();
     this.asked = 0;
@@ -66,6 +76,7 @@ class Editor extends View {
           { class: 'page-head' },
           h('h1', null, now.params.get('workflow') ?? 'New workflow'),
           h('span', { class: 'muted' }, 'JSON or YAML; Ctrl+Space completes'),
+          this.kept,
           h('span', { class: 'spacer' }),
           can('workflows:manage') ? button('Simulate', () => this.simulate()) : null,
           can('workflows:manage') ? this.publishButton : null,
@@ -80,15 +91,16 @@ class Editor extends View {
       this.drawGraph();
     });
     this.graph.addEventListener('pick', (/** @type {any} */ event) => event.detail && this.find(event.detail));
-    this.code.addEventListener('edit', () => this.changed());
+    this.code.addEventListener('edit', () => {
+      this.keep();
+      this.changed();
+    });
     const id = now.params.get('workflow');
-    const kept = sessionStorage.getItem(`${DRAFT}.${id ?? ''}`);
-    if (kept !== null) this.code.value = kept;
-    else if (!id) this.code.value = EXAMPLE;
-    else {
+    this.origin = EXAMPLE;
+    if (id) {
       const version = now.params.get('version');
       try {
-        this.code.value = JSON.stringify(
+        this.origin = JSON.stringify(
           await get(`${workflowPath(id)}${version ? `?version=${encodeURIComponent(version)}` : ''}`, this.abort.signal),
           null,
           2,
@@ -98,17 +110,35 @@ class Editor extends View {
         return;
       }
     }
+    this.code.value = sessionStorage.getItem(draftKey()) ?? this.origin;
+    this.drawKept();
     this.changed();
     this.ready();
   }
 
-  changed() {
-    const id = new URLSearchParams(location.search).get('workflow') ?? '';
+  /** What was edited stays in this tab, apart for each version: one must not be published in place of another. */
+  keep() {
     try {
-      sessionStorage.setItem(`${DRAFT}.${id}`, this.code.value);
+      if (this.code.value === this.origin) sessionStorage.removeItem(draftKey());
+      else sessionStorage.setItem(draftKey(), this.code.value);
     } catch {
       // A draft larger than the storage stays in the text area alone.
     }
+    this.drawKept();
+  }
+
+  drawKept() {
+    const discard = () => {
+      sessionStorage.removeItem(draftKey());
+      this.code.value = this.origin;
+      this.drawKept();
+      this.changed();
+    };
+    const isDraft = this.code.value !== this.origin;
+    if (this.kept.childElementCount > 0 !== isDraft) fill(this.kept, isDraft ? ['Not published. ', linkButton('Discard the draft', discard)] : null);
+  }
+
+  changed() {
     this.publishButton.disabled = true;
     this.drawGraph();
     this.check();
@@ -204,6 +234,7 @@ class Editor extends View {
       const id = String(this.draft?.id ?? '');
       const plan = await api('POST', `${workflowPath(id)}/plan`, { text: this.code.value, type: this.type() });
       const reply = h('div');
+      const file = `${id}.${this.code.language}`;
       fill(
         place,
         h(
@@ -214,7 +245,8 @@ class Editor extends View {
           '.',
         ),
         plan.runs.length ? planTable(plan.runs) : h('p', { class: 'muted' }, 'No live runs are affected.'),
-        commandLine(cli(`publish ${id}.${this.code.language}`), 'CLI'),
+        commandLine(cli(`publish ${shell(file)}`), 'CLI'),
+        commandLine(curlFile('POST', '/api/v1/workflows', file, this.type()), 'curl'),
         reply,
         h(
           'div',
@@ -224,7 +256,7 @@ class Editor extends View {
             async () => {
               try {
                 const done = await api('POST', '/api/v1/workflows', { text: this.code.value, type: this.type() });
-                sessionStorage.removeItem(`${DRAFT}.${new URLSearchParams(location.search).get('workflow') ?? ''}`);
+                sessionStorage.removeItem(draftKey());
                 dialog.close();
                 navigate(`${workflowHref(done.workflowId)}?tab=start`);
               } catch (error) {

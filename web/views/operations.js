@@ -1,6 +1,6 @@
 // Operations: queues and limits, workers, schedules, hooks, dead letters, jobs, secrets' names,
 // audit. What the token does not allow is not offered.
-import { fill, h, setTitle } from '../lib/dom.js';
+import { fill, h, keepFocus, setTitle } from '../lib/dom.js';
 import { get, getIfAny, pollMs } from '../lib/api.js';
 import { View, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
@@ -72,10 +72,10 @@ class Operations extends View {
   routed(now) {
     const allowed = TABS.filter((tab) => can(tab.scope));
     const chosen = allowed.find((tab) => tab.id === now.params.get('tab')) ?? allowed[0];
-    fill(
-      this.tabs,
-      allowed.map((tab) => h('a', { href: withParams({ tab: tab.id, cursor: null }), 'aria-current': tab === chosen ? 'page' : null }, tab.name)),
+    const links = allowed.map((tab) =>
+      h('a', { href: withParams({ tab: tab.id, cursor: null }), 'aria-current': tab === chosen ? 'page' : null }, tab.name),
     );
+    keepFocus(this.tabs, () => fill(this.tabs, links));
     this.tabs.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
     if (this.drawn !== chosen?.id) loading(this.content);
     this.drawn = chosen?.id ?? '';

@@ -4,7 +4,8 @@ import { View, failure, loading } from '../lib/view.js';
 import { ApiError, getIfAny, workflowPath } from '../lib/api.js';
 import { setParams, withParams } from '../lib/router.js';
 import { commandLine } from '../ui/bits.js';
-import { RunModel, basePath } from '../run/model.js';
+import { basePath } from '../graph/body.js';
+import { RunModel } from '../run/model.js';
 import { RunHead } from '../run/head.js';
 import { GraphElement } from '../graph/view.js';
 import { openBoxes } from '../graph/scene.js';
@@ -12,7 +13,6 @@ import { Timeline } from '../run/timeline.js';
 import { EventLog } from '../run/events.js';
 import { NodePanel } from '../run/node-panel.js';
 import { Travel } from '../run/travel.js';
-import { nodeStatistics } from './workflow-marks.js';
 
 const PANES = [
   ['graph', 'Graph'],
@@ -60,7 +60,8 @@ class Run extends View {
       model.addEventListener('run', () => setTitle(`${model.exec.status} · ${model.exec.workflowId}`));
       this.choose(now.params);
       travel.attach(model, () => Math.max(log.total, model.position));
-      void this.loadMedians(model);
+      // Medians of many runs take the server a while: they come last.
+      setTimeout(() => void this.loadMedians(model), 300);
     } catch (error) {
       if (this.abort.signal.aborted) return;
       this.ready();
@@ -198,8 +199,9 @@ class Run extends View {
 
   /** @param {RunModel} model */
   async loadMedians(model) {
-    if (!model.exec.version) return;
+    if (!model.exec.version || !this.isConnected) return;
     const answer = await getIfAny(`${workflowPath(model.exec.workflowId)}/statistics?from=30d`, this.abort.signal).catch(() => null);
+    const { nodeStatistics } = await import('./workflow-marks.js');
     if (!answer || !this.timeline) return;
     for (const item of nodeStatistics(answer)) if (item.p50) this.timeline.medians.set(item.node, item.p50);
     this.timeline.draw();

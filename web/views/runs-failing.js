@@ -9,7 +9,6 @@ import { number } from '../lib/text.js';
 import { button, time } from '../ui/bits.js';
 import { listQuery } from './runs-filter.js';
 import { rootCause } from './runs-rows.js';
-import { openBulk } from './runs-bulk.js';
 
 /** How many failures are looked at, and how many groups are shown. */
 const NEWEST = 200;
@@ -73,7 +72,7 @@ export class Failing extends HTMLElement {
         h('span', { class: 'failing-words' }, item.words),
       ]),
       h('span', { class: 'muted failing-when' }, item.count > 1 ? ['since ', time(item.first), ', last '] : null, time(item.last)),
-      can('workflows:execute') ? button('Reattempt', () => openBulk(listQuery(params)), 'small') : null,
+      can('workflows:execute') ? button('Reattempt', () => void import('./runs-bulk.js').then(({ openBulk }) => openBulk(listQuery(params))), 'small') : null,
     );
   }
 }

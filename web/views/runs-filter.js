@@ -112,7 +112,6 @@ export function filterBar(bar, params) {
   if (params.get('parent')) chips.push(removable(`children of ${params.get('parent')?.slice(0, 13)}`, { parent: null }));
   const clear = params.size ? h('a', { class: 'muted clear', href: '/' }, 'Clear') : null;
   fill(bar, statuses, workflow, names, error, label, only, since, chips, clear);
-  void fillNames(names);
 }
 
 /** @param {string} name @param {string[][]} options */
@@ -134,10 +133,12 @@ function removable(word, changes) {
   );
 }
 
-/** @param {HTMLElement} place */
-async function fillNames(place) {
+/** Proposes the workflows that there are. @param {HTMLElement} bar */
+export async function fillNames(bar) {
   known ??=
     (await getIfAny('/api/v1/workflows?limit=500').catch(() => null))?.items?.map((/** @type {any} */ item) => item.workflowId) ?? null;
+  const place = bar.querySelector('#known-workflows');
+  if (!place) return;
   fill(
     place,
     (known ?? []).map((id) => h('option', { value: id })),

@@ -1,6 +1,6 @@
 // Rows of the list of runs: status, cause, what it waits for, labels, duration. Child runs are
 // folded under their parent.
-import { h } from '../lib/dom.js';
+import { fill, h } from '../lib/dom.js';
 import { badge, ended, tone } from '../lib/status.js';
 import { duration, plural, relative, shortId } from '../lib/text.js';
 import { runHref, withParams } from '../lib/router.js';
@@ -8,6 +8,8 @@ import { copyButton, labelChips, runLink, time } from '../ui/bits.js';
 
 /** How far child runs are opened in place. */
 const DEEPEST = 6;
+
+/** @typedef {import('../lib/dom.js').Parts} Parts */
 
 /** Child runs by parent; null while they are on their way. @typedef {Map<string, any[] | null>} Opened */
 
@@ -24,26 +26,47 @@ function medians(items) {
   return new Map([...all].filter(([, list]) => list.length >= 3).map(([id, list]) => [id, list.sort((a, b) => a - b)[list.length >> 1]]));
 }
 
-/** @param {any[]} items @param {Opened} open @param {(id: string) => void} toggle */
-export function rowsOf(items, open, toggle) {
+/**
+ * The rows; one that shows the same as before is the same element, so that a click on it arrives and
+ * what is selected in it stays.
+ * @param {any[]} items @param {Opened} open @param {(id: string) => void} toggle @param {Parts} parts
+ */
+export function rowsOf(items, open, toggle, parts) {
   const typical = medians([...items, ...[...open.values()].flatMap((children) => children ?? [])]);
-  const rows = [
-    h(
-      'div',
-      { class: 'run-row head', role: 'row' },
-      ['Status', 'Workflow', 'What happened', 'Created', 'Duration'].map((name) => h('span', { role: 'columnheader' }, name)),
-    ),
-  ];
+  const rows = [parts.part('head', null, head)];
+  const names = new Set(['head']);
   const add = (/** @type {any} */ run, /** @type {number} */ depth) => {
     const children = open.get(run.executionId);
-    rows.push(row(run, typical, depth, children !== undefined, () => toggle(run.executionId)));
+    const median = typical.get(run.workflowId);
+    const name = `${depth} ${run.executionId}`;
+    const shows = [shownOf(run), median, children !== undefined, location.search];
+    const element = parts.part(name, shows, () => row(run, median, depth, children !== undefined, () => toggle(run.executionId)));
+    if (!run.endedAt && element.lastElementChild) fill(element.lastElementChild, took(run, median));
+    names.add(name);
+    rows.push(element);
     if (children && depth < DEEPEST) for (const child of children) add(child, depth + 1);
   };
   for (const run of items) add(run, 0);
+  parts.sweep((name) => names.has(name));
   return rows;
 }
 
-/** @param {any} run @param {Map<string, number>} typical @param {number} depth @param {boolean} open @param {() => void} toggle */
+/** What a row shows of a run, apart from the duration of one that goes on. @param {any} run */
+export function shownOf(run) {
+  // `wakeAt` is shown as a time from now.
+  return { ...run, updatedAt: null, now: run.wakeAt ? Math.floor(Date.now() / 15_000) : 0 };
+}
+
+function head() {
+  const names = ['Status', 'Workflow', 'What happened', 'Created', 'Duration'];
+  return h(
+    'div',
+    { class: 'run-row head', role: 'row' },
+    names.map((name) => h('span', { role: 'columnheader' }, name)),
+  );
+}
+
+/** @param {any} run @param {number | undefined} typical @param {number} depth @param {boolean} open @param {() => void} toggle */
 function row(run, typical, depth, open, toggle) {
   const href = runHref(run.executionId);
   const element = h(
@@ -85,7 +108,7 @@ function row(run, typical, depth, open, toggle) {
         : null,
     ),
     h('span', { role: 'cell', class: 'cell-time muted' }, time(run.createdAt)),
-    h('span', { role: 'cell', class: 'cell-duration' }, took(run, typical.get(run.workflowId))),
+    h('span', { role: 'cell', class: 'cell-duration' }, took(run, typical)),
   );
   return element;
 }

@@ -2,7 +2,7 @@
 import { fill, h } from '../lib/dom.js';
 import { getIfAny } from '../lib/api.js';
 import { setParams } from '../lib/router.js';
-import { number, plural } from '../lib/text.js';
+import { local, number, plural } from '../lib/text.js';
 import { tone } from '../lib/status.js';
 
 const ORDER = ['Failed', 'Cancelled', 'Paused', 'Pending', 'Running', 'Succeeded'];
@@ -18,10 +18,11 @@ export class Strip extends HTMLElement {
     this.served = false;
   }
 
-  /** @param {URLSearchParams} params */
-  show(params) {
+  /** What the next counts are of. @param {URLSearchParams} params */
+  expect(params) {
     this.params = params;
-    this.refresh();
+    // The server counts all runs; the rows that a filter leaves are counted here.
+    this.served = ![...params.keys()].some((key) => ['workflow', 'label', 'parent', 'error', 'only'].includes(key));
   }
 
   async refresh() {
@@ -30,8 +31,6 @@ export class Strip extends HTMLElement {
     const span = /** @type {Record<string, number>} */ (SPAN)[from] ?? (exact > 60e3 ? exact : 864e5);
     const now = Date.now();
     const query = new URLSearchParams({ from: new Date(now - span).toISOString(), to: new Date(now).toISOString(), buckets: '60' });
-    // The server counts all runs; the rows that a filter leaves are counted here.
-    this.served = ![...this.params.keys()].some((key) => ['workflow', 'label', 'parent', 'error', 'only'].includes(key));
     if (!this.served) return;
     const answer = await getIfAny(`/api/v1/statistics?${query}`).catch(() => null);
     this.served = answer !== null;
@@ -73,8 +72,8 @@ export class Strip extends HTMLElement {
           type: 'button',
           class: 'bar',
           tabindex: totals[i] ? '0' : '-1',
-          title: `${from.toLocaleString()}\n${words}`,
-          'aria-label': `${from.toLocaleString()}: ${words}`,
+          title: `${local(from)}\n${words}`,
+          'aria-label': `${local(from)}: ${words}`,
         },
         ORDER.map((status) =>
           bucket.counts[status]

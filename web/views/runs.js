@@ -1,19 +1,22 @@
 // All runs: what fails now, since when, and why. Filters are in the address.
-import { fill, h, setTitle } from '../lib/dom.js';
-import { get, pollMs } from '../lib/api.js';
+import { Parts, arrange, fill, h, painted, setTitle } from '../lib/dom.js';
+import { get, pollMs, rememberedAnswer } from '../lib/api.js';
 import { View, empty, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
 import { navigate, setParams } from '../lib/router.js';
 import { button, commandLine } from '../ui/bits.js';
 import { number } from '../lib/text.js';
-import { filterBar, listQuery } from './runs-filter.js';
+import { fillNames, filterBar, listQuery } from './runs-filter.js';
 import { Strip } from './runs-strip.js';
-import { rowsOf } from './runs-rows.js';
+import { rowsOf, shownOf } from './runs-rows.js';
 import { Failing } from './runs-failing.js';
-import { openBulk } from './runs-bulk.js';
 import { guide } from './runs-guide.js';
 
+/** The server's HTML has as many with it: `LISTED` in `crates/api/src/page/views.rs`. */
 const PAGE = 100;
+
+/** How many rows fill a tall screen. */
+const SEEN = 25;
 
 class Runs extends View {
   constructor() {
@@ -31,6 +34,7 @@ class Runs extends View {
     this.pages = 1;
     /** @type {import('./runs-rows.js').Opened} */
     this.open = new Map();
+    this.rows = new Parts();
     this.failing = new Failing();
     this.asked = 0;
     this.drawn = '';
@@ -49,7 +53,7 @@ class Runs extends View {
       this.head,
       h('h1', null, 'Runs'),
       h('span', { class: 'spacer' }),
-      can('workflows:execute') ? button('Act on all that match', () => openBulk(listQuery(new URLSearchParams(location.search)))) : null,
+      can('workflows:execute') ? button('Act on all that match', () => bulk(listQuery(new URLSearchParams(location.search)))) : null,
       can('workflows:execute') ? button('Start', () => navigate('/workflows'), 'primary') : null,
     );
     loading(this.list);
@@ -62,12 +66,12 @@ class Runs extends View {
     this.pages = 1;
     this.drawn = '';
     filterBar(this.bar, now.params);
-    this.strip.show(now.params);
     this.failing.show(now.params);
     // A job that this view started is in its dialog already.
     if (now.params.get('job') && can('workflows:execute') && !document.querySelector('dialog'))
-      openBulk(listQuery(now.params), now.params.get('job') ?? '');
-    void this.load(false);
+      bulk(listQuery(now.params), now.params.get('job') ?? '');
+    this.strip.expect(now.params);
+    void this.load(false).then(() => fillNames(this.bar));
   }
 
   refresh() {
@@ -85,7 +89,7 @@ class Runs extends View {
       let next = null;
       for (let page = 0; page < this.pages; page++) {
         if (next) query.set('cursor', next);
-        const answer = await get(`/api/v1/executions?${query}`, this.abort.signal);
+        const answer = rememberedAnswer('list') ?? (await get(`/api/v1/executions?${query}`, this.abort.signal));
         items.push(...answer.items);
         next = answer.next ?? null;
         if (!next) break;
@@ -97,8 +101,7 @@ class Runs extends View {
       if (mine !== this.asked) return;
       this.draw();
       this.ready();
-      if (quiet) this.strip.refresh();
-      void this.failing.refresh(this.abort.signal);
+      await this.surround();
     } catch (error) {
       if (this.abort.signal.aborted || mine !== this.asked) return;
       if (!quiet || !this.items.length)
@@ -109,6 +112,15 @@ class Runs extends View {
     }
   }
 
+  /** Rows come first: what is around them is drawn, and asked for, when they are on the screen. */
+  async surround() {
+    await painted();
+    if (!this.isConnected) return;
+    this.strip.fallback(this.items);
+    void this.strip.refresh();
+    void this.failing.refresh(this.abort.signal);
+  }
+
   /** @param {string} id */
   async loadChildren(id) {
     const answer = await get(`/api/v1/executions?parent=${encodeURIComponent(id)}&limit=200`, this.abort.signal).catch(() => null);
@@ -117,10 +129,14 @@ class Runs extends View {
 
   draw() {
     const params = new URLSearchParams(location.search);
-    const key = JSON.stringify([this.items, [...this.open], this.next]);
-    if (key === this.drawn) return;
+    const opened = [...this.open].map(([id, children]) => [id, children?.map(shownOf)]);
+    const key = JSON.stringify([this.items.map(shownOf), opened, this.next]);
+    if (key === this.drawn) {
+      // Nothing but durations.
+      if (this.items.length && this.list.querySelector('.run-row')) this.drawRows(this.items);
+      return;
+    }
     this.drawn = key;
-    this.strip.fallback(this.items);
     const first = guide(this.items);
     fill(this.guide, first);
     if (!this.items.length) {
@@ -128,16 +144,20 @@ class Runs extends View {
       fill(this.more);
       return;
     }
-    const focused = this.list.contains(document.activeElement) ? document.activeElement?.getAttribute('href') : null;
-    const toggle = (/** @type {string} */ id) => {
-      if (!this.open.delete(id)) {
-        this.open.set(id, null);
-        void this.loadChildren(id).then(() => this.draw());
-      }
-      this.draw();
-    };
-    fill(this.list, rowsOf(this.items, this.open, toggle));
-    if (focused) /** @type {HTMLElement | null} */ (this.list.querySelector(`a[href="${CSS.escape(focused)}"]`))?.focus();
+    // What is seen at once comes first; the rest of the list follows in the next frame.
+    const isFirst = !this.list.querySelector('.run-row');
+    const focused = this.list.contains(document.activeElement) ? document.activeElement : null;
+    const href = focused?.getAttribute('href');
+    this.drawRows(isFirst ? this.items.slice(0, SEEN) : this.items);
+    if (isFirst && this.items.length > SEEN)
+      requestAnimationFrame(() =>
+        setTimeout(() => {
+          this.drawn = '';
+          this.draw();
+        }),
+      );
+    if (href && !focused?.isConnected)
+      /** @type {HTMLElement | null} */ (this.list.querySelector(`a[href="${CSS.escape(href)}"]`))?.focus();
     fill(
       this.more,
       h('span', { class: 'muted' }, `${number(this.items.length)} shown${this.next ? '' : ', all that match'}`),
@@ -149,6 +169,23 @@ class Runs extends View {
         : null,
     );
   }
+
+  /** @param {any[]} items */
+  drawRows(items) {
+    const toggle = (/** @type {string} */ id) => {
+      if (!this.open.delete(id)) {
+        this.open.set(id, null);
+        void this.loadChildren(id).then(() => this.draw());
+      }
+      this.draw();
+    };
+    arrange(this.list, rowsOf(items, this.open, toggle, this.rows));
+  }
+}
+
+/** @param {ReturnType<typeof listQuery>} query @param {string} [job] */
+function bulk(query, job) {
+  void import('./runs-bulk.js').then(({ openBulk }) => openBulk(query, job));
 }
 
 function nothingFits() {

@@ -23,13 +23,20 @@ function rate(failures, runs) {
   return runs ? `${((failures / runs) * 100).toFixed(failures && failures / runs < 0.1 ? 1 : 0)} %` : '–';
 }
 
+/** Two durations in few letters: `4/12 ms`. @param {number | null} low @param {number | null} high */
+export function pair(low, high) {
+  const [first, second] = [duration(low), duration(high)];
+  const [value, unit] = first.split(' ');
+  return unit && second.endsWith(` ${unit}`) && !/\d[hdms] /.test(second) ? `${value}/${second}` : `${first} / ${second}`;
+}
+
 /** @param {Scene} scene @param {any} answer */
 export function statisticsMarks(scene, answer) {
   const marks = noMarks(scene);
   for (const item of nodeStatistics(answer)) {
     const i = scene.byId.get(item.node);
     if (i === undefined || !item.runs) continue;
-    marks.notes.set(i, `${item.failures ? `${rate(item.failures, item.runs)} fail · ` : ''}${duration(item.p50)} / ${duration(item.p95)}`);
+    marks.notes.set(i, `${item.failures ? `${rate(item.failures, item.runs).replace(' ', '')} · ` : ''}${pair(item.p50, item.p95)}`);
     if (item.failures) marks.changes.set(i, item.failures / item.runs > 0.2 ? 'failing' : 'flaky');
   }
   return marks;
@@ -119,7 +126,7 @@ export function changes(diff) {
           'div',
           null,
           h('span', { class: tone }, `${word} `),
-          names.slice(0, 60).map((name) => [h('code', { class: 'chip' }, name), ' ']),
+          names.slice(0, 60).map((name) => [h('code', { class: 'chip wrap' }, name), ' ']),
         )
       : null;
   const changed = Object.entries(diff.nodes?.changed ?? {}).map(([id, keys]) => `${id} (${/** @type {string[]} */ (keys).join(', ')})`);

@@ -43,11 +43,11 @@ export function startForm(id, definition, version, newest) {
 
   /** @returns {any} */
   function body() {
+    const words = labels.value.split(/\s+/).filter(Boolean);
+    const wrong = words.find((word) => word.indexOf('=') < 1);
+    if (wrong) throw new Error(`Labels: ${wrong} is not key=value.`);
     const given = Object.fromEntries(
-      labels.value
-        .split(/\s+/)
-        .filter((word) => word.includes('='))
-        .map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
+      words.map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
     );
     return {
       trigger: trigger.read(),

@@ -1,18 +1,19 @@
 // One workflow: its graph with statistics, versions and their difference, its runs, and a form to
 // start it.
-import { fill, h, setTitle } from '../lib/dom.js';
+import { fill, h, keepFocus, setTitle } from '../lib/dom.js';
 import { api, get, getIfAny, workflowPath } from '../lib/api.js';
 import { View, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
 import { setParams, withParams } from '../lib/router.js';
-import { button, copyButton, time } from '../ui/bits.js';
+import { button, cli, commandLine, copyButton, curl } from '../ui/bits.js';
 import { openDialog } from '../ui/dialog.js';
 import { showWhole } from '../ui/value.js';
-import { duration, plural } from '../lib/text.js';
+import { plural, shell } from '../lib/text.js';
 import { GraphElement } from '../graph/view.js';
 import { Scene, openBoxes, toggleOpen } from '../graph/scene.js';
 import { layoutDraft } from '../graph/draft.js';
-import { changes, diffMarks, statisticsMarks, statisticsTable } from './workflow-marks.js';
+import { pair, statisticsMarks, statisticsTable } from './workflow-marks.js';
+import { drawVersions } from './workflow-versions.js';
 import { startForm } from './workflow-start.js';
 
 const SPANS = [
@@ -31,6 +32,8 @@ class Workflow extends View {
     this.versions = [];
     this.asked = 0;
     this.shown = '';
+    /** By version, what became of its runs. @type {Map<number, any>} */
+    this.counted = new Map();
   }
 
   /** @param {import('../lib/router.js').Route} now */
@@ -61,7 +64,7 @@ class Workflow extends View {
         this.versions = versions.items;
         this.shown = key;
       }
-      this.draw(now);
+      keepFocus(this, () => this.draw(now));
       this.ready();
     } catch (error) {
       if (!this.abort.signal.aborted)
@@ -79,6 +82,7 @@ class Workflow extends View {
 
   refresh() {
     this.shown = '';
+    this.counted.clear();
     void this.routed({ name: 'workflow', id: this.id0 ?? '', params: new URLSearchParams(location.search) });
   }
 
@@ -96,6 +100,8 @@ class Workflow extends View {
     pick.value = String(version);
     pick.addEventListener('change', () => setParams({ version: pick.value === String(newest) ? null : pick.value }));
     const content = h('div');
+    // `from` is a time in one tab and a version in another.
+    const range = (/** @type {string} */ id) => ((id === 'versions') === (tab === 'versions') ? {} : { from: null, to: null });
     const tabs = [
       ['graph', 'Graph'],
       ['versions', 'Versions'],
@@ -129,14 +135,14 @@ class Workflow extends View {
           'nav',
           { class: 'tabs', 'aria-label': 'Parts' },
           tabs.map(([id, name]) =>
-            h('a', { href: withParams({ tab: id === 'graph' ? null : id }), 'aria-current': id === tab ? 'page' : null }, name),
+            h('a', { href: withParams({ tab: id === 'graph' ? null : id, ...range(id) }), 'aria-current': id === tab ? 'page' : null }, name),
           ),
         ),
         content,
       ),
     );
     if (tab === 'start' && can('workflows:execute')) fill(content, startForm(now.id, this.definition, version, newest));
-    else if (tab === 'versions') void this.drawVersions(content, now, newest);
+    else if (tab === 'versions') void drawVersions(content, now, { versions: this.versions, counted: this.counted, signal: this.abort.signal });
     else void this.drawGraph(content, now, version, tab === 'statistics');
   }
 
@@ -148,6 +154,19 @@ class Workflow extends View {
       { class: 'sheet' },
       h('p', null, 'No new runs start until it is enabled again. Runs under way continue.'),
       reply,
+      h(
+        'details',
+        null,
+        h('summary', null, 'The same as a command'),
+        h(
+          'div',
+          { class: 'stack' },
+          commandLine(cli(`workflows disable ${shell(id)}`), 'CLI'),
+          commandLine(curl('DELETE', workflowPath(id)), 'curl'),
+          commandLine(cli(`workflows enable ${shell(id)}`), 'CLI'),
+          commandLine(curl('POST', `${workflowPath(id)}/enable`), 'curl'),
+        ),
+      ),
       h(
         'div',
         { class: 'buttons' },
@@ -177,7 +196,7 @@ class Workflow extends View {
   /** @param {HTMLElement} place @param {import('../lib/router.js').Route} now @param {number} version @param {boolean} table */
   async drawGraph(place, now, version, table) {
     const open = openBoxes(now.params.getAll('open'));
-    const span = now.params.get('from') ?? '7d';
+    const span = SPANS.find(([value]) => value === now.params.get('from'))?.[0] ?? '7d';
     const since = h(
       'select',
       { 'aria-label': 'Time' },
@@ -209,80 +228,10 @@ class Workflow extends View {
       const { examined, failed, complete, p50Ms, p95Ms } = stats.runs;
       fill(
         note,
-        `${plural(examined, 'ended run')} of version ${version}${complete ? '' : ' (the newest)'}, ${failed} failed, p50 / p95 of a run ${duration(p50Ms)} / ${duration(p95Ms)}`,
+        `${plural(examined, 'ended run')} of version ${version}${complete ? '' : ' (the newest)'}, ${failed} failed, p50 / p95 of a run ${pair(p50Ms, p95Ms)}${table ? '' : '; in the graph, of each node, with its failure rate'}`,
       );
       if (table) fill(rows, statisticsTable(stats));
     }
-  }
-
-  /** @param {HTMLElement} place @param {import('../lib/router.js').Route} now @param {number} newest */
-  async drawVersions(place, now, newest) {
-    const to = Number(now.params.get('to') ?? newest);
-    const from = Number(now.params.get('from') ?? Math.max(1, to - 1));
-    const result = h('div', { class: 'stack' });
-    const radio = (/** @type {string} */ name, /** @type {number} */ value, /** @type {number} */ chosen) => {
-      const box = h('input', {
-        type: 'radio',
-        name,
-        'aria-label': `${name} version ${value}`,
-        on: { change: () => setParams({ [name]: value }) },
-      });
-      box.checked = value === chosen;
-      return h('td', null, box);
-    };
-    fill(
-      place,
-      h(
-        'div',
-        { class: 'stack' },
-        h(
-          'div',
-          { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' },
-          h(
-            'table',
-            null,
-            h(
-              'thead',
-              null,
-              h(
-                'tr',
-                null,
-                ['From', 'To', 'Version', 'Published', 'Digest', ''].map((name) => h('th', null, name)),
-              ),
-            ),
-            h(
-              'tbody',
-              null,
-              this.versions
-                .slice(0, 100)
-                .map((item) =>
-                  h(
-                    'tr',
-                    null,
-                    radio('from', item.version, from),
-                    radio('to', item.version, to),
-                    h('td', null, h('a', { href: `${location.pathname}?version=${item.version}` }, `Version ${item.version}`)),
-                    h('td', { class: 'muted' }, time(item.publishedAt)),
-                    h('td', { class: 'mono muted' }, item.digest.slice(0, 16)),
-                    h('td', null, h('a', { href: `/?workflow=${encodeURIComponent(now.id)}` }, 'runs')),
-                  ),
-                ),
-            ),
-          ),
-        ),
-        result,
-      ),
-    );
-    if (this.versions.length < 2 || from === to) return;
-    const diff = await get(`${workflowPath(now.id)}/diff?from=${from}&to=${to}`, this.abort.signal);
-    const [older, newer] = await Promise.all([
-      get(`${workflowPath(now.id)}?version=${from}`),
-      get(`${workflowPath(now.id)}?version=${to}`),
-    ]);
-    const graph = new GraphElement();
-    fill(result, h('h2', null, `From version ${from} to version ${to}`), changes(diff), h('div', { class: 'graph-box' }, graph));
-    const { scene, marks } = diffMarks(older, newer, diff);
-    graph.setScene(scene, marks);
   }
 }
 

@@ -203,7 +203,7 @@ fn not_ready(details: &[Detail]) -> ApiError {
     match details.iter().any(is_full) {
         true => STORE_FULL
             .error("the store has no space left, and writes are refused")
-            .hint("free space on the disk of the data directory"),
+            .hint("free space where the store keeps its data, or raise its limit"),
         false => code::UNAVAILABLE.error("the server is not ready"),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use http::Method;
 use sha2::{Digest, Sha256};
 
 /// Buckets that are kept at most; at about 64 bytes each, some megabytes.
@@ -88,6 +89,15 @@ impl RateDecision {
 pub(crate) enum RequestKind {
     Read,
     Change,
+}
+
+impl RequestKind {
+    pub(crate) fn of(method: &Method) -> Self {
+        match method.is_safe() {
+            true => Self::Read,
+            false => Self::Change,
+        }
+    }
 }
 
 /// The budgets of tokens and workflows.

@@ -299,17 +299,30 @@ async fn fetch(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, String> {
         .get(url)
         .send()
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| first_cause(&error))?;
     if !response.status().is_success() {
         return Err(format!("it answers with {}", response.status()));
     }
     let mut response = response;
     let mut document = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| error.to_string())? {
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| first_cause(&error))?
+    {
         document.extend_from_slice(&chunk);
         if document.len() > MAX_DOCUMENT {
             break;
         }
     }
     Ok(document)
+}
+
+/// What led to an error; the layers above it name only themselves and the address.
+fn first_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::view::{self, AttemptFilter, Nodes};
 use windlass_service::filter::labels;
@@ -20,7 +21,7 @@ use windlass_service::run_list::{self, RunSelection};
 use windlass_service::wait_state::has_instance;
 use windlass_service::why::no_such_node;
 use windlass_service::{Failure, FailureKind, RunQueries};
-use windlass_store::{RunFilter, RunRow, Wait as _};
+use windlass_store::{RunFilter, RunPage, RunRow, Wait as _};
 
 use super::shapes::ExecutionShape;
 use crate::answer::{Page, RawJson};
@@ -130,13 +131,18 @@ async fn list(
             prefixes @ [_, ..] => with_prefixes(queries, prefixes),
             [] => {
                 let page = run_list::page(queries, &selection(queries, &query)?)?;
-                let items = run_list::details(queries, &page.rows)?;
-                let next = page.next.map(|next| encode(next.as_bytes()));
-                Ok(Page { items, next })
+                run_page(queries, &page)
             }
         })
         .await?;
     Ok(Json(page))
+}
+
+/// A page of runs as clients read it.
+pub(crate) fn run_page(queries: &RunQueries, page: &RunPage) -> Result<Page<RunDetails>, Failure> {
+    let items = run_list::details(queries, &page.rows)?;
+    let next = page.next.map(|next| encode(next.as_bytes()));
+    Ok(Page { items, next })
 }
 
 /// How many runs are read for one prefix.
@@ -232,8 +238,8 @@ pub(super) fn selection(queries: &RunQueries, query: &ListQuery) -> Result<RunSe
     })
 }
 
-/// The filter of an address of the page, which may say more than which runs are meant.
-pub(crate) fn page_filter(queries: &RunQueries, query: &str) -> Result<RunFilter, Failure> {
+/// The runs of an address of the page, which may say more than which runs are meant.
+pub(crate) fn page_selection(queries: &RunQueries, query: &str) -> Result<RunSelection, Failure> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     let pairs = pairs.filter(|(_, value)| !value.is_empty());
     let mut chosen = ListQuery::default();
@@ -250,6 +256,7 @@ pub(crate) fn page_filter(queries: &RunQueries, query: &str) -> Result<RunFilter
             "only" => match &*value {
                 "waiting" => chosen.waiting = true,
                 "dead" => chosen.dead = true,
+                "orphaned" => chosen.orphaned = true,
                 "unresolved" => chosen.unresolved = true,
                 _ => {}
             },
@@ -258,7 +265,7 @@ pub(crate) fn page_filter(queries: &RunQueries, query: &str) -> Result<RunFilter
     }
     let mut selection = selection(queries, &chosen)?;
     selection.fold_children();
-    Ok(selection.filter)
+    Ok(selection)
 }
 
 fn cursor(text: &str) -> Result<RunId, Failure> {
@@ -348,6 +355,36 @@ fn whole(
     }
     view::write(&*queries.store, &queries.plans, run, &options, out)?;
     Ok(())
+}
+
+/// A run without its nodes, as clients read it; without its values too, if it is larger than `most`
+/// with them. None if it is larger all the same.
+pub(crate) fn head_text(
+    queries: &RunQueries,
+    runs: &ProgressCache,
+    run: RunId,
+    most: usize,
+) -> Result<Option<String>, Failure> {
+    let query = ShowQuery {
+        at: None,
+        include: None,
+        nodes: vec!["none".to_owned()],
+    };
+    let mut text = Vec::new();
+    whole(queries, runs, (run, &query), &mut text)?;
+    if text.len() > most {
+        text = without_values(&text)?;
+    }
+    let text = String::from_utf8(text).ok();
+    Ok(text.filter(|text| text.len() <= most))
+}
+
+/// A run as JSON without what its workflow gave it.
+fn without_values(text: &[u8]) -> Result<Vec<u8>, Failure> {
+    let failed = |error| Failure::new(FailureKind::OutputFailed, error);
+    let mut fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(text).map_err(failed)?;
+    fields.retain(|name, _| !["trigger", "vars", "output"].contains(name));
+    serde_json::to_vec(&fields).map_err(failed)
 }
 
 /// The instances that are named, which must exist now.

@@ -13,11 +13,12 @@ use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::Digest;
+use windlass_core::{Digest, RunId};
 use windlass_engine::history::{PublicEvent, for_each_event};
 use windlass_engine::{RunEventStream, StreamItem};
 use windlass_graph::{Format, RenderOptions, render};
 use windlass_service::node_view::node_json;
+use windlass_service::progress::ProgressCache;
 use windlass_service::{
     Failure, FailureKind, RunQueries, drawing, export, listing, run_list, verifying, why,
 };
@@ -300,6 +301,18 @@ async fn events(
         })
         .await?;
     Ok(Either::Left(RawJson::new(page.to_string())))
+}
+
+/// The events after a position as clients read them, if they are at hand: the last ones are, of a
+/// run that was read a moment ago.
+pub(crate) fn recent_events(
+    queries: &RunQueries,
+    runs: &ProgressCache,
+    run: RunId,
+    after: u64,
+) -> Result<Option<String>, Failure> {
+    let items = runs.events_after(queries, run, after)?;
+    Ok(items.map(|items| page_of(&items, false).to_string()))
 }
 
 fn page_of(items: &[Arc<PublicEvent>], more: bool) -> Value {

@@ -8,10 +8,13 @@ use axum::extract::State;
 use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use windlass_core::RunId;
 use windlass_engine::view::{AtWork, Progress};
 use windlass_graph::PackOptions;
 use windlass_service::layout::{self, Drawable};
-use windlass_service::{Failure, FailureKind, statuses};
+use windlass_service::progress::ProgressCache;
+use windlass_service::statuses::{self, Statuses};
+use windlass_service::{Failure, FailureKind, RunQueries};
 
 use super::executions::RunPath;
 use super::workflows::{WorkflowPath, of_tenant};
@@ -172,31 +175,51 @@ async fn statuses_of(
     let runs = app.clone();
     let text = app
         .read(&caller, move |queries| {
-            let known = match query.at {
-                None => {
-                    let engine = queries.engine.as_ref();
-                    let at_work = engine.map(|engine| engine.at_work(run)).unwrap_or_default();
-                    runs.progress().read(queries, run, |progress| {
-                        Ok(statuses::of(progress, &at_work))
-                    })?
-                }
+            let mut statuses = match query.at {
+                None => statuses_now(queries, runs.progress(), run)?,
                 Some(at) => {
                     let mut progress = Progress::new(run);
                     progress.read(&*queries.store, &queries.plans, Some(at))?;
-                    statuses::of(&progress, &AtWork::default())
+                    statuses::of(&progress, &AtWork::default()).ok_or_else(|| missing(run))?
                 }
             };
-            let mut statuses = known.ok_or_else(|| {
-                Failure::new(FailureKind::RunNotFound, format!("there is no run {run}"))
-            })?;
             if query.expand {
                 statuses::add_bodies(queries, &mut statuses)?;
             }
-            serde_json::to_string(&statuses)
-                .map_err(|error| Failure::new(FailureKind::OutputFailed, error))
+            written(&statuses)
         })
         .await?;
     Ok(RawJson::new(text))
+}
+
+/// How a run stands now, as clients read it.
+pub(crate) fn statuses_text(
+    queries: &RunQueries,
+    runs: &ProgressCache,
+    run: RunId,
+) -> Result<String, Failure> {
+    written(&statuses_now(queries, runs, run)?)
+}
+
+fn statuses_now(
+    queries: &RunQueries,
+    runs: &ProgressCache,
+    run: RunId,
+) -> Result<Statuses, Failure> {
+    let engine = queries.engine.as_ref();
+    let at_work = engine.map(|engine| engine.at_work(run)).unwrap_or_default();
+    let known = runs.read(queries, run, |progress| {
+        Ok(statuses::of(progress, &at_work))
+    })?;
+    known.ok_or_else(|| missing(run))
+}
+
+fn missing(run: RunId) -> Failure {
+    Failure::new(FailureKind::RunNotFound, format!("there is no run {run}"))
+}
+
+fn written(statuses: &Statuses) -> Result<String, Failure> {
+    serde_json::to_string(statuses).map_err(|error| Failure::new(FailureKind::OutputFailed, error))
 }
 
 /// A graph's layout. Numbers of nodes and edges are those of the definition: the top level

@@ -25,7 +25,9 @@ mod workflows;
 use serde_json::{Map, Value, json};
 use windlass_engine::limits;
 
-pub(crate) use executions::page_filter;
+pub(crate) use executions::{head_text, page_selection, run_page};
+pub(crate) use inspect::recent_events;
+pub(crate) use layout::statuses_text;
 pub(crate) use resuming::resume;
 
 use crate::app::App;

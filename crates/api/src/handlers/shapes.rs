@@ -132,6 +132,17 @@ shapes! {
         version: u32,
         /// Whether it was made now.
         created: bool,
+        /// What is allowed and probably not meant.
+        warnings: Vec<DefinitionWarningShape>,
+    }
+    /// Something in a definition that is allowed and probably not meant.
+    DefinitionWarningShape {
+        code: String,
+        message: String,
+        /// Where it is in the definition, as a JSON pointer (RFC 6901).
+        pointer: String,
+        /// What to write instead, where that is known.
+        suggestion: Option<String>,
     }
     /// Whether new runs of a workflow are allowed.
     EnabledShape {

@@ -7,17 +7,17 @@ use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::definition::{Definition, Severity};
+use windlass_core::definition::{Definition, Problem, Severity};
 use windlass_service::definition::{Surroundings, to_json};
-use windlass_service::source::{PreparedDefinition, prepare_beside};
+use windlass_service::source::{PreparedDefinition, prepare_beside, prepare_with_warnings};
 use windlass_service::{
     Failure, RunQueries, catalogue, children, diff, frozen, launch, listing, publishing,
 };
 use windlass_store::{TenantFilter, Wait as _, block_on};
 
 use super::shapes::{
-    DefinitionShape, DiffShape, EnabledShape, PublishedShape, PublishingShape, ValidatedShape,
-    VersionShape, WorkflowShape,
+    DefinitionShape, DefinitionWarningShape, DiffShape, EnabledShape, PublishedShape,
+    PublishingShape, ValidatedShape, VersionShape, WorkflowShape,
 };
 use super::{WORDS_BYTES, definition_bytes};
 use crate::answer::{Created, Either, Page, RawJson};
@@ -267,6 +267,16 @@ pub(super) async fn prepared(
     text: bytes::Bytes,
     draining: &Draining,
 ) -> Result<PreparedDefinition, ApiError> {
+    let prepared = prepared_with_warnings(app, caller, text, draining);
+    prepared.await.map(|(definition, _)| definition)
+}
+
+async fn prepared_with_warnings(
+    app: &App,
+    caller: &Caller,
+    text: bytes::Bytes,
+    draining: &Draining,
+) -> Result<(PreparedDefinition, Vec<Problem>), ApiError> {
     let declared = app.engine().declared_actions(caller.tenant()).await;
     let declared = declared.map_err(Failure::from)?;
     let prepare = move || {
@@ -274,9 +284,18 @@ pub(super) async fn prepared(
             declared: &declared,
             ..Surroundings::default()
         };
-        prepare_beside(&text, &surroundings)
+        prepare_with_warnings(&text, &surroundings)
     };
     Ok(computed(prepare, draining).await??)
+}
+
+fn warning(problem: Problem) -> DefinitionWarningShape {
+    DefinitionWarningShape {
+        code: problem.code.to_owned(),
+        message: problem.message,
+        pointer: problem.pointer,
+        suggestion: problem.suggestion,
+    }
 }
 
 /// Checks a graph for one run alone, or a definition, off the runtime's threads. A graph that
@@ -333,8 +352,9 @@ async fn publish(
     Query(query): Query<PublishQuery>,
     document: RawDocument<Definition>,
 ) -> Result<Either<Created<PublishedShape>, Json<PublishedShape>>, ApiError> {
-    let text = document.bytes.clone();
-    let definition = prepared(&app, &caller, document.bytes, &draining).await?;
+    let text = document.bytes;
+    let prepared = prepared_with_warnings(&app, &caller, text.clone(), &draining);
+    let (definition, warnings) = prepared.await?;
     let workflow = definition.plan.workflow().to_owned();
     let tenant = caller.tenant();
     if !query.allow_unknown {
@@ -356,6 +376,7 @@ async fn publish(
         version: published.version,
         created: published.created,
         workflow_id: workflow,
+        warnings: warnings.into_iter().map(warning).collect(),
     };
     Ok(match published.created {
         true => Either::Left(Created {

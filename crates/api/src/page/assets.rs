@@ -3,6 +3,8 @@
 //! The page names its files under the digest of all of them, `/assets/DIGEST/app.js`, so that
 //! a browser can keep them for ever and never mixes two versions. Without the digest a file is
 //! the present one, which the browser asks about each time.
+//!
+//! All modules are one file, and all styles are one.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -16,7 +18,8 @@ use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
-use super::{html, secure};
+use super::content::Content;
+use super::{html, join, secure};
 use crate::answer::Tag;
 use crate::route::{Operation, Output};
 
@@ -25,6 +28,12 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page_files.r
 
 /// How many digits of the digest an address has.
 const DIGITS: usize = 16;
+
+/// The module with which every page begins, and the name of all of them together.
+const ENTRY: &str = "app.js";
+
+/// The name of all styles together.
+const STYLES: &str = "app.css";
 
 static BUNDLE: LazyLock<Bundle> = LazyLock::new(|| Bundle::new(FILES));
 
@@ -58,17 +67,29 @@ impl Bundle {
             digest.update((content.len() as u64).to_be_bytes());
             digest.update(content);
         }
-        let digest = digest.finalize();
-        let digest = hex::encode(digest);
-        let index = files.iter().find(|(name, _)| *name == "index.html");
-        let index = index.and_then(|(_, content)| std::str::from_utf8(content).ok());
-        let served = files.iter().filter(|(name, _)| *name != "index.html");
+        let digest = hex::encode(digest.finalize());
+        let digest = digest[..DIGITS].to_owned();
+        let text = |ending: &str| -> BTreeMap<_, _> {
+            let files = files.iter().filter(|(name, _)| name.ends_with(ending));
+            let text = |it| std::str::from_utf8(it).expect("what is written by hand is text");
+            files
+                .map(|(name, content)| (*name, text(content)))
+                .collect()
+        };
+        let mut served: BTreeMap<_, _> = files
+            .iter()
+            .filter(|(name, _)| ![".html", ".js", ".css"].iter().any(|it| name.ends_with(it)))
+            .map(|(name, content)| (*name, File::new(name, Bytes::from_static(content))))
+            .collect();
+        let modules = join::modules(ENTRY, &text(".js"));
+        let styles: String = text(".css").into_values().collect();
+        for (name, content) in [(ENTRY, modules), (STYLES, styles)] {
+            served.insert(name, File::new(name, Bytes::from(content)));
+        }
         Self {
-            files: served
-                .map(|(name, content)| (*name, File::new(name, content)))
-                .collect(),
-            index: index.expect("web/index.html is text"),
-            digest: digest[..DIGITS].to_owned(),
+            files: served,
+            index: text("index.html")["index.html"],
+            digest,
         }
     }
 
@@ -87,28 +108,27 @@ impl Bundle {
         })
     }
 
-    /// The page with a title and content, which is HTML.
-    pub(super) fn index(&self, title: &str, content: &str) -> String {
+    /// The page with what stands in it.
+    pub(super) fn index(&self, content: &Content) -> String {
         let version = format!("{}+{}", env!("CARGO_PKG_VERSION"), self.digest);
         let mut title_text = html::Text::default();
-        title_text.text(title);
+        title_text.text(&content.title);
         let meta = "<meta name=\"windlass-version\" content=\"";
         self.index
             .replace("\"/assets/", &format!("\"/assets/{}/", self.digest))
             .replace(meta, &format!("{meta}{version}"))
             .replacen("<!--windlass:title-->", title_text.as_str(), 1)
-            .replacen("<!--windlass:content-->", content, 1)
+            .replacen("<!--windlass:content-->", content.body(), 1)
     }
 }
 
 impl File {
-    fn new(name: &str, content: &'static [u8]) -> Self {
-        let gzip = compressed(content).filter(|gzip| gzip.len() < content.len());
+    fn new(name: &str, content: Bytes) -> Self {
         Self {
             media: media(name),
-            plain: Bytes::from_static(content),
-            gzip,
-            tag: Tag::of(&[content]),
+            gzip: compressed(&content).filter(|gzip| gzip.len() < content.len()),
+            tag: Tag::of(&[&content]),
+            plain: content,
         }
     }
 }
@@ -204,11 +224,14 @@ mod tests {
             b"<meta name=\"windlass-version\" content=\"\"><title><!--windlass:title--></title>\
               <script src=\"/assets/app.js\"></script><main><!--windlass:content--></main>",
         ),
+        ("app.js", b"import './lib/dom.js';"),
+        ("css/base.css", b"a {}\n"),
+        ("css/run.css", b"b {}\n"),
+        ("icon.svg", b"<svg/>"),
         (
-            "app.js",
-            b"import './lib/dom.js'; // aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            "lib/dom.js",
+            b"export const h = 1; // aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         ),
-        ("lib/dom.js", b"export {}"),
     ];
 
     fn headers(list: &[(header::HeaderName, &'static str)]) -> HeaderMap {
@@ -234,12 +257,12 @@ mod tests {
     #[test]
     fn addresses_with_the_digest_are_kept_and_those_of_other_versions_missing() {
         let bundle = Bundle::new(SAMPLE);
-        let fixed = format!("{}/lib/dom.js", bundle.digest);
+        let fixed = format!("{}/icon.svg", bundle.digest);
         let answer = bundle.find(&fixed, &HeaderMap::new()).expect("it is there");
         let response = answer.into_response();
         let cache = "public, max-age=31536000, immutable";
         assert_eq!(response.headers()[header::CACHE_CONTROL], cache);
-        let present = bundle.find("lib/dom.js", &HeaderMap::new());
+        let present = bundle.find("icon.svg", &HeaderMap::new());
         let present = present.expect("it is there").into_response();
         assert_eq!(present.headers()[header::CACHE_CONTROL], "no-cache");
         for missing in [
@@ -247,7 +270,7 @@ mod tests {
             "index.html",
             "../app.js",
             "",
-            "lib",
+            "lib/dom.js",
         ] {
             assert!(
                 bundle.find(missing, &HeaderMap::new()).is_none(),
@@ -284,7 +307,10 @@ mod tests {
     #[test]
     fn the_page_names_its_files_by_the_digest_and_escapes_its_title() {
         let bundle = Bundle::new(SAMPLE);
-        let text = bundle.index("a </title><script>", "<p>b</p>");
+        let mut body = html::Text::default();
+        body.markup("<p>b</p>");
+        let content = Content::new("a </title><script>", body);
+        let text = bundle.index(&content);
         let digest = &bundle.digest;
         assert!(
             text.contains(&format!("src=\"/assets/{digest}/app.js\"")),
@@ -295,9 +321,48 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("<title>a &lt;/title&gt;&lt;script&gt;</title>"),
+            text.contains("<title>a &lt;/title&gt;&lt;script&gt; · Windlass</title>"),
             "{text}"
         );
         assert!(text.contains("<main><p>b</p></main>"), "{text}");
+    }
+
+    #[test]
+    fn all_modules_are_one_file_and_all_styles_are_one() {
+        let bundle = Bundle::new(SAMPLE);
+        let text = |name: &str| String::from_utf8_lossy(&bundle.files[name].plain).into_owned();
+        assert_eq!(text("app.css"), "a {}\nb {}\n");
+        let modules = text("app.js");
+        assert!(modules.contains("$need(\"lib/dom.js\");"), "{modules}");
+        assert!(modules.contains("return { h };"), "{modules}");
+    }
+
+    #[test]
+    fn every_module_that_another_needs_is_in_the_file() {
+        let bundle = Bundle::get();
+        let text = String::from_utf8_lossy(&bundle.files[ENTRY].plain);
+        for part in text.split("$need(\"").skip(1) {
+            let name = part.split('"').next().unwrap_or_default();
+            assert!(
+                text.contains(&format!("\n\"{name}\": () => {{\n")),
+                "{name}"
+            );
+        }
+        for line in text.lines() {
+            let is_left = ["import ", "export "].iter().any(|it| line.starts_with(it));
+            assert!(!is_left && !line.contains("import.meta"), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_file_that_the_page_names_is_served() {
+        let bundle = Bundle::get();
+        let text = bundle.index(&Content::shell("Runs"));
+        let names: Vec<_> = text.split("\"/assets/").skip(1).collect();
+        assert_eq!(names.len(), 3, "{text}");
+        for name in names {
+            let name = name.split('"').next().unwrap_or_default();
+            assert!(bundle.find(name, &HeaderMap::new()).is_some(), "{name}");
+        }
     }
 }

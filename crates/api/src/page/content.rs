@@ -26,6 +26,11 @@ impl Content {
         self.body.as_str()
     }
 
+    /// Adds an answer of the API, as JSON, which the view would otherwise ask for.
+    pub(super) fn answer(&mut self, name: &'static str, json: &str) {
+        self.body.answer(name, json);
+    }
+
     /// The page without data: the caller has shown no token yet.
     pub(super) fn shell(title: &str) -> Self {
         let mut body = Text::default();

@@ -46,6 +46,27 @@ impl Text {
         self.markup("<td>").text(text).markup("</td>")
     }
 
+    /// Adds JSON without spaces for the page's modules: the browser neither shows nor executes it.
+    /// What could end the element or turn the direction of reading is escaped as JSON does it.
+    pub(super) fn answer(&mut self, name: &'static str, json: &str) -> &mut Self {
+        self.markup("<script type=\"application/json\" data-answer=\"")
+            .markup(name)
+            .markup("\">");
+        let mut rest = json;
+        while let Some(place) = rest.find(is_escaped) {
+            let (before, after) = rest.split_at(place);
+            self.0.push_str(before);
+            let mut letters = after.chars();
+            let letter = letters.next().unwrap_or_default();
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                self.0.push_str(&format!("\\u{unit:04x}"));
+            }
+            rest = letters.as_str();
+        }
+        self.0.push_str(rest);
+        self.markup("</script>")
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
@@ -70,6 +91,11 @@ impl Text {
             letter => self.0.push(letter),
         }
     }
+}
+
+/// Whether a character of JSON is written by its number: it occurs in strings alone.
+fn is_escaped(letter: char) -> bool {
+    letter == '<' || (!letter.is_ascii() && is_hidden(letter))
 }
 
 /// Whether a reader would not see a character, or see others in another order.
@@ -114,5 +140,19 @@ mod tests {
         let mut html = Text::default();
         html.attribute("data-run", "\" onclick=\"");
         assert_eq!(html.as_str(), " data-run=\"&quot; onclick=&quot;\"");
+    }
+
+    #[test]
+    fn an_answer_cannot_end_its_element_and_means_the_same() {
+        let value = serde_json::json!({ "a": "</script><!--\u{202e}\u{e0100}é", "b": [1, null] });
+        let mut html = Text::default();
+        html.answer("list", &value.to_string());
+        let inner = html.as_str();
+        let inner = inner.strip_prefix("<script type=\"application/json\" data-answer=\"list\">");
+        let inner = inner.and_then(|text| text.strip_suffix("</script>"));
+        let inner = inner.expect("one element");
+        assert!(!inner.contains(['<', '\u{202e}', '\u{e0100}']), "{inner}");
+        let read: serde_json::Value = serde_json::from_str(inner).expect("JSON");
+        assert_eq!(read, value);
     }
 }

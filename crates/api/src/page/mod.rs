@@ -6,6 +6,7 @@
 mod assets;
 mod content;
 mod html;
+mod join;
 mod views;
 
 use axum::body::Body;
@@ -14,6 +15,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use windlass_graph::PackOptions;
+use windlass_service::{Failure, RunQueries};
 
 use crate::app::{App, Caller};
 use crate::code;
@@ -63,26 +66,40 @@ struct Id {
 
 async fn runs(State(app): State<App>, caller: Caller, query: RawQuery) -> Result<Html, ApiError> {
     let query = query.0.unwrap_or_default();
-    shown(&app, &caller, "Runs", move |queries| {
-        views::runs(queries, &query)
-    })
-    .await
+    let view = move |queries: &RunQueries| views::runs(queries, &query);
+    let content = read(&app, &caller, "Runs", view).await;
+    Ok(Html::of(&content.unwrap_or_else(|instead| instead)))
 }
 
 async fn run(
     State(app): State<App>,
     caller: Caller,
     Path(path): Path<Id>,
+    query: RawQuery,
 ) -> Result<Html, ApiError> {
+    let query = query.0.unwrap_or_default();
+    let mut keys = form_urlencoded::parse(query.as_bytes()).map(|(key, _)| key);
+    let is_now = !keys.any(|key| key == "at" || key == "open");
     let runs = app.clone();
-    shown(&app, &caller, "Run", move |queries| {
-        views::run(queries, runs.progress(), &path.id)
-    })
-    .await
+    let view = move |queries: &RunQueries| views::run(queries, runs.progress(), &path.id, is_now);
+    let content = match read(&app, &caller, "Run", view).await {
+        Err(instead) => instead,
+        Ok((content, None)) => content,
+        Ok((mut content, Some(drawable))) => {
+            let text = app.layouts().text(drawable, PackOptions::default()).await;
+            // The view asks for a layout that failed, and says why.
+            if let Some(text) = text.ok().as_deref().and_then(|it| str::from_utf8(it).ok()) {
+                content.answer("layout", text);
+            }
+            content
+        }
+    };
+    Ok(Html::of(&content))
 }
 
 async fn workflows(State(app): State<App>, caller: Caller) -> Result<Html, ApiError> {
-    shown(&app, &caller, "Workflows", views::workflows).await
+    let content = read(&app, &caller, "Workflows", views::workflows).await;
+    Ok(Html::of(&content.unwrap_or_else(|instead| instead)))
 }
 
 async fn workflow(
@@ -90,42 +107,35 @@ async fn workflow(
     caller: Caller,
     Path(path): Path<Id>,
 ) -> Result<Html, ApiError> {
-    shown(&app, &caller, "Workflow", move |queries| {
-        views::workflow(queries, &path.id)
-    })
-    .await
+    let view = move |queries: &RunQueries| views::workflow(queries, &path.id);
+    let content = read(&app, &caller, "Workflow", view).await;
+    Ok(Html::of(&content.unwrap_or_else(|instead| instead)))
 }
 
 async fn operations() -> Result<Html, ApiError> {
-    Ok(Html::of(&Content::pointer("Operations", "windlass doctor")))
+    let content = Content::pointer("Operations", "windlass doctor");
+    Ok(Html::of(&content))
 }
 
 async fn editor() -> Result<Html, ApiError> {
-    Ok(Html::of(&Content::pointer(
-        "Editor",
-        "windlass validate FILE",
-    )))
+    let content = Content::pointer("Editor", "windlass validate FILE");
+    Ok(Html::of(&content))
 }
 
-/// What the caller may see, or the page without it.
-async fn shown(
+/// What the caller may see; otherwise, what the page has instead.
+async fn read<T: Send + 'static>(
     app: &App,
     caller: &Caller,
     title: &str,
-    view: impl FnOnce(&windlass_service::RunQueries) -> Result<Content, windlass_service::Failure>
-    + Send
-    + 'static,
-) -> Result<Html, ApiError> {
+    view: impl FnOnce(&RunQueries) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Content> {
     if caller.principal.is_anonymous() {
-        return Ok(Html::of(&Content::shell(title)));
+        return Err(Content::shell(title));
     }
-    match app.read(caller, view).await {
-        Ok(content) => Ok(Html::of(&content)),
-        Err(error) => {
-            error.log(caller.correlation.as_str());
-            Ok(Html::of(&Content::failed(title, &error)))
-        }
-    }
+    app.read(caller, view).await.map_err(|error| {
+        error.log(caller.correlation.as_str());
+        Content::failed(title, &error)
+    })
 }
 
 async fn asset(
@@ -154,7 +164,7 @@ impl Html {
     fn of(content: &Content) -> Self {
         Self {
             status: content.status,
-            text: Bundle::get().index(&content.title, content.body()),
+            text: Bundle::get().index(content),
         }
     }
 }

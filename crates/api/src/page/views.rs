@@ -4,52 +4,79 @@
 use windlass_core::printable::one_line;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::view::NodeCounts;
+use windlass_service::layout::{self, Drawable};
 use windlass_service::moment::{duration, readable};
 use windlass_service::progress::ProgressCache;
 use windlass_service::run_item::RunItem;
+use windlass_service::run_list::{self, RunSelection};
 use windlass_service::text::summary;
 use windlass_service::{Failure, FailureKind, RunQueries, catalogue, why};
 use windlass_store::{RunFilter, RunRow, Wait as _, block_on};
 
 use super::content::Content;
 use super::html::Text;
-use crate::handlers::page_filter;
+use crate::handlers::{head_text, page_selection, recent_events, run_page, statuses_text};
 
-/// How many rows a list has.
-const ROWS: usize = 50;
+/// How many rows a list has: what fills a tall screen, since the browser lays all of them out
+/// before it shows any.
+const ROWS: usize = 25;
+
+/// How many rows the view of runs asks for, which its HTML has with it: `PAGE` in
+/// `web/views/runs.js`.
+const LISTED: usize = 100;
+
+/// Up to how many nodes a run's layout and statuses are in its HTML. Those of larger graphs can
+/// take long to compute, which must not delay the first byte.
+const DRAWN: usize = 2000;
+
+/// How large a run without its nodes may be in its HTML: one that is larger has no values there.
+const HEAD_BYTES: usize = 64 * 1024;
+
+/// How many of the newest events are in a run's HTML, and how large they may be together.
+const EVENTS: u64 = 100;
+const EVENT_BYTES: usize = 256 * 1024;
 
 /// How many nodes are named beside the sentence about a run.
 const NODES: usize = 20;
 
 /// The newest runs, of those that the address chooses.
 pub(super) fn runs(queries: &RunQueries, query: &str) -> Result<Content, Failure> {
-    let filter = page_filter(queries, query);
+    let selection = page_selection(queries, query);
     let mut body = Text::default();
     body.markup("<h1>Runs</h1>");
-    if let Err(failure) = &filter {
+    if let Err(failure) = &selection {
         body.markup("<p class=\"error\" role=\"alert\">")
             .text(&failure.message)
             .markup("</p>");
     }
-    let filter = filter.unwrap_or_else(|_| RunFilter {
-        tenant: queries.tenants.clone(),
-        ..RunFilter::default()
+    // What the address says wrong is refused by the API too, and said by the view.
+    let is_answer = selection.is_ok();
+    let mut selection = selection.unwrap_or_else(|_| RunSelection {
+        filter: RunFilter {
+            tenant: queries.tenants.clone(),
+            ..RunFilter::default()
+        },
+        orphaned: false,
     });
-    let filter = RunFilter {
-        limit: ROWS,
-        ..filter
-    };
-    let page = queries.store.runs(&filter).wait()?;
+    selection.filter.limit = LISTED;
+    let page = run_list::page(queries, &selection)?;
     if page.rows.is_empty() {
         body.markup("<p class=\"empty\">There are no such runs. ")
             .markup("<code>windlass run FILE</code> starts one.</p>");
-        return Ok(Content::new("Runs", body));
+    } else {
+        rows(&page.rows[..page.rows.len().min(ROWS)], &mut body);
     }
-    rows(&page.rows, &mut body);
-    if page.next.is_some() {
+    if page.next.is_some() || page.rows.len() > ROWS {
         body.markup("<p>There are more. <code>windlass runs</code> lists them.</p>");
     }
-    Ok(Content::new("Runs", body))
+    let mut content = Content::new("Runs", body);
+    if is_answer {
+        let answer = run_page(queries, &page)?;
+        let text = serde_json::to_string(&answer)
+            .map_err(|error| Failure::new(FailureKind::OutputFailed, error))?;
+        content.answer("list", &text);
+    }
+    Ok(content)
 }
 
 fn rows(rows: &[RunRow], body: &mut Text) {
@@ -90,12 +117,14 @@ fn milliseconds(from: i64, to: i64) -> u64 {
 const EXPLAINED: usize = 5000;
 const EXPLAINED_EVENTS: u64 = 20_000;
 
-/// A run: how it stands, why, and its root causes.
+/// A run: how it stands, why, and its root causes; and its graph, if it belongs to the HTML.
+/// `is_now` says that the address means the run as it is, with no loop opened.
 pub(super) fn run(
     queries: &RunQueries,
     runs: &ProgressCache,
     id: &str,
-) -> Result<Content, Failure> {
+    is_now: bool,
+) -> Result<(Content, Option<Drawable>), Failure> {
     let missing = || {
         let message = format!("there is no run {}", one_line(id));
         Failure::new(FailureKind::RunNotFound, message)
@@ -104,6 +133,8 @@ pub(super) fn run(
     let row = queries.row(run)?;
     let mut body = Text::default();
     heading(&row, &mut body);
+    let mut nodes = 0;
+    let mut position = 0;
     let is_short = runs.read(queries, run, |progress| {
         let state = progress.run().expect("it was read");
         fact("Nodes", &summary(&NodeCounts::of(state)), &mut body);
@@ -123,6 +154,8 @@ pub(super) fn run(
             }
             body.markup("</ol>");
         }
+        nodes = state.plan().total();
+        position = progress.position();
         let instances = state.instances().count();
         Ok(instances <= EXPLAINED && progress.position() <= EXPLAINED_EVENTS)
     })?;
@@ -130,7 +163,23 @@ pub(super) fn run(
         reasons(queries, run, &mut body)?;
     }
     let title = format!("{} · {}", row.status, row.workflow);
-    Ok(Content::new(title, body))
+    let mut content = Content::new(title, body);
+    let is_drawn = is_now && nodes <= DRAWN;
+    if is_now {
+        let after = position.saturating_sub(EVENTS);
+        let events = recent_events(queries, runs, run, after)?;
+        if let Some(text) = events.filter(|text| text.len() <= EVENT_BYTES) {
+            content.answer("events", &text);
+        }
+    }
+    if is_drawn {
+        content.answer("statuses", &statuses_text(queries, runs, run)?);
+        if let Some(text) = head_text(queries, runs, run, HEAD_BYTES)? {
+            content.answer("run", &text);
+        }
+    }
+    let drawable = is_drawn.then(|| layout::of_run(queries, runs, run));
+    Ok((content, drawable.transpose()?))
 }
 
 fn reasons(queries: &RunQueries, run: RunId, body: &mut Text) -> Result<(), Failure> {

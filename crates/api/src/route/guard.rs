@@ -11,7 +11,7 @@ use axum::middleware::{FromFnLayer, Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 
 use super::access::{Access, Rate, TokenScope};
 use crate::answer::Streaming;
@@ -213,13 +213,11 @@ impl RequestGate {
         principal: &Principal,
         request: &mut Request,
     ) -> Option<RateDecision> {
+        let kind = RequestKind::of(request.method());
         if access.rate_class() == Rate::Free {
-            return None;
+            let is_public = access.scope() == TokenScope::Public;
+            return self.limiter.untouched(kind).filter(|_| !is_public);
         }
-        let kind = match request.method().is_safe() {
-            true => RequestKind::Read,
-            false => RequestKind::Change,
-        };
         if !self.auth.is_on() && !self.options.limit_without_auth {
             return self.limiter.untouched(kind);
         }
@@ -237,6 +235,13 @@ impl RequestGate {
             .into_iter()
             .flatten()
             .min_by_key(|verdict| (!verdict.is_refused(), verdict.remaining))
+    }
+
+    /// Says the limit in an answer to a request that is not counted.
+    pub(super) fn tell_limit(&self, method: &Method, response: &mut Response) {
+        if let Some(verdict) = self.limiter.untouched(RequestKind::of(method)) {
+            tell(&verdict, response);
+        }
     }
 
     async fn hook(&self, request: &mut Request) -> Option<RateDecision> {
@@ -338,11 +343,15 @@ async fn admit(guard: &Guard, mut request: Request, next: Next) -> Response {
         }
     };
     if let Some(verdict) = verdict {
-        let headers = response.headers_mut();
-        headers.insert("x-ratelimit-limit", verdict.limit.into());
-        headers.insert("x-ratelimit-remaining", verdict.remaining.into());
+        tell(&verdict, &mut response);
     }
     response
+}
+
+fn tell(verdict: &RateDecision, response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert("x-ratelimit-limit", verdict.limit.into());
+    headers.insert("x-ratelimit-remaining", verdict.remaining.into());
 }
 
 /// Lets the request through, with its body and its time bounded.

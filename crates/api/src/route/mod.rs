@@ -11,6 +11,7 @@ mod naming;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use http::Method;
 use serde_json::Value;
@@ -100,10 +101,11 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub fn build(mut self, state: S, head: HeadLimits) -> Router {
         crate::docs::add(&mut self);
         let document = Document::of(self.declared);
+        let (unknown, other) = (Arc::clone(&self.gate), Arc::clone(&self.gate));
         let router = self
             .router
-            .fallback(no_route)
-            .method_not_allowed_fallback(no_method)
+            .fallback(async move |method: Method| no_route(&unknown, &method))
+            .method_not_allowed_fallback(async move |method: Method| no_method(&other, &method))
             .with_state(state)
             .layer(axum::Extension(Arc::new(document)));
         let router = match cors::layer(self.gate.origins()) {
@@ -129,10 +131,16 @@ impl<S> std::fmt::Debug for Routes<S> {
     }
 }
 
-async fn no_route() -> crate::ApiError {
-    code::ROUTE_NOT_FOUND.error("there is no such route; /api/docs lists them")
+fn no_route(gate: &RequestGate, method: &Method) -> Response {
+    let error = code::ROUTE_NOT_FOUND.error("there is no such route; /api/docs lists them");
+    let mut response = error.into_response();
+    gate.tell_limit(method, &mut response);
+    response
 }
 
-async fn no_method(method: Method) -> crate::ApiError {
-    code::METHOD_NOT_ALLOWED.error(format!("the route has no method {method}"))
+fn no_method(gate: &RequestGate, method: &Method) -> Response {
+    let error = code::METHOD_NOT_ALLOWED.error(format!("the route has no method {method}"));
+    let mut response = error.into_response();
+    gate.tell_limit(method, &mut response);
+    response
 }

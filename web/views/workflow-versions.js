@@ -1,0 +1,116 @@
+// The versions of a workflow: what became of the runs of each, and the difference of two.
+import { fill, h } from '../lib/dom.js';
+import { get, getIfAny, workflowPath } from '../lib/api.js';
+import { failure } from '../lib/view.js';
+import { setParams } from '../lib/router.js';
+import { time } from '../ui/bits.js';
+import { duration, number } from '../lib/text.js';
+import { GraphElement } from '../graph/view.js';
+import { changes, diffMarks } from './workflow-marks.js';
+
+/** Of how many versions the runs are counted: each is a question that takes the server a while. */
+const COUNTED = 8;
+
+/**
+ * @param {HTMLElement} place @param {import('../lib/router.js').Route} now
+ * @param {{ versions: any[], counted: Map<number, any>, signal: AbortSignal }} known
+ */
+export async function drawVersions(place, now, { versions, counted, signal }) {
+  const newest = versions[0]?.version ?? 1;
+  const to = Number(now.params.get('to')) || newest;
+  const from = Number(now.params.get('from')) || Math.max(1, to - 1);
+  /** @type {Map<number, HTMLElement>} */
+  const cells = new Map();
+  const result = h('div', { class: 'stack' });
+  const radio = (/** @type {string} */ name, /** @type {number} */ value, /** @type {number} */ chosen) => {
+    const box = h('input', {
+      type: 'radio',
+      name,
+      'aria-label': `${name} version ${value}`,
+      on: { change: () => setParams({ [name]: value }) },
+    });
+    box.checked = value === chosen;
+    return h('td', null, box);
+  };
+  fill(
+    place,
+    h(
+      'div',
+      { class: 'stack' },
+      h(
+        'div',
+        { class: 'table-wrap', tabindex: '0', role: 'region', 'aria-label': 'Table' },
+        h(
+          'table',
+          null,
+          h(
+            'thead',
+            null,
+            h(
+              'tr',
+              null,
+              ['From', 'To', 'Version', 'Published', 'Digest', 'Runs of 30 days'].map((name) => h('th', null, name)),
+            ),
+          ),
+          h(
+            'tbody',
+            null,
+            versions
+              .slice(0, 100)
+              .map((item) =>
+                h(
+                  'tr',
+                  null,
+                  radio('from', item.version, from),
+                  radio('to', item.version, to),
+                  h('td', null, h('a', { href: `${location.pathname}?version=${item.version}` }, `Version ${item.version}`)),
+                  h('td', { class: 'muted' }, time(item.publishedAt)),
+                  h('td', { class: 'mono muted' }, item.digest.slice(0, 16)),
+                  runsCell(cells, item.version),
+                ),
+              ),
+          ),
+        ),
+      ),
+      result,
+    ),
+  );
+  if (versions.length > 1 && from !== to)
+    await drawDiff(result, now.id, from, to, signal).catch((error) => signal.aborted || fill(result, failure(error)));
+  for (const [version, cell] of [...cells].slice(0, COUNTED)) {
+    if (!cell.isConnected) return;
+    const path = `${workflowPath(now.id)}/statistics?from=30d&version=${version}`;
+    const runs = counted.get(version) ?? (await getIfAny(path, signal).catch(() => null))?.runs;
+    counted.set(version, runs);
+    if (runs) fill(cell, runsOf(runs, version));
+  }
+}
+
+/** @param {HTMLElement} place @param {string} id @param {number} from @param {number} to @param {AbortSignal} signal */
+async function drawDiff(place, id, from, to, signal) {
+  const diff = await get(`${workflowPath(id)}/diff?from=${from}&to=${to}`, signal);
+  const [older, newer] = await Promise.all([get(`${workflowPath(id)}?version=${from}`), get(`${workflowPath(id)}?version=${to}`)]);
+  const graph = new GraphElement();
+  fill(place, h('h2', null, `From version ${from} to version ${to}`), changes(diff), h('div', { class: 'graph-box' }, graph));
+  const { scene, marks } = diffMarks(older, newer, diff);
+  graph.setScene(scene, marks);
+}
+
+/** Filled when the server has counted them. @param {Map<number, HTMLElement>} cells @param {number} version */
+function runsCell(cells, version) {
+  const cell = h('td', { class: 'muted' });
+  cells.set(version, cell);
+  return cell;
+}
+
+/** What became of the runs of a version. @param {any} runs @param {number} version */
+function runsOf({ examined, failed, complete, p50Ms }, version) {
+  if (!examined) return 'none ended';
+  return h(
+    'a',
+    { href: `${location.pathname}?version=${version}&tab=statistics&from=30d` },
+    `${number(examined)}${complete ? '' : '+'} ended`,
+    failed ? h('span', { class: 'bad' }, ` · ${number(failed)} failed`) : null,
+    ` · p50 ${duration(p50Ms)}`,
+  );
+}
