@@ -643,8 +643,9 @@ impl Driver {
         if let Some(about) = about {
             self.observe(&EngineEvent::Finished { run, status, about });
         }
-        self.shared.waiters.changed(run, false);
+        // First those that wait here: they need not look at the row.
         self.answer_waits(run, &Ok(Some(status)));
+        self.shared.waiters.changed(run, false);
     }
 
     fn slept(&mut self, run: RunId, wake_at: Option<Millis>) {

@@ -42,7 +42,7 @@ use crate::shared::Shared;
 use crate::start::{Begin, NewRun, PreparedStart, StartError, Started};
 use crate::values::ValueReader;
 use crate::waker::wake_all;
-use crate::watched::{RunWaiter, Watch};
+use crate::watched::{LOOK, RunWaiter, Watch};
 use crate::worker::Workers;
 use crate::worker_slots::WorkerSlots;
 
@@ -463,6 +463,9 @@ impl Engine {
         }
         let (mut watch, waiter) = (Watch::new(run), RunWaiter::new(self.shared(), run));
         loop {
+            if let Some(status) = self.wait_acquired(run, &waiter).await {
+                return Ok(status);
+            }
             let changed = waiter.changed();
             let row = self.store().run(run).await?;
             let row = row.ok_or_else(|| Error::NotFound(run.to_string()))?;
@@ -487,6 +490,23 @@ impl Engine {
                 () = self.stopped() => return Ok(row.status),
                 () = tokio::time::sleep(look) => {}
             }
+        }
+    }
+
+    /// The end of a run that this engine executes, without a look at its row: that costs a
+    /// question to the store, and on NATS waits for the database to follow the log.
+    async fn wait_acquired(&self, run: RunId, waiter: &RunWaiter) -> Option<RunStatus> {
+        let changed = waiter.changed();
+        if self.ask(|reply| Message::Has(run, reply)).await != Some(true) {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            ended = self.wait_here(run) => ended.ok().filter(|it| it.is_final()),
+            () = changed => None,
+            () = self.stopped() => None,
+            // It may have another owner by now of which this engine has not heard.
+            () = tokio::time::sleep(LOOK) => None,
         }
     }
 
