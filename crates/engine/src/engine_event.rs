@@ -121,4 +121,15 @@ pub enum EngineEvent<'a> {
         /// How long it took, from being handed over to the answer.
         took: Duration,
     },
+    /// The store that several processes share does not answer this one. What was acknowledged is
+    /// safe, and work resumes by itself.
+    StoreAway {
+        /// What a call failed with.
+        reason: &'a str,
+    },
+    /// The store answers again.
+    StoreBack {
+        /// How long it did not.
+        after: Duration,
+    },
 }

@@ -49,6 +49,8 @@ impl Observer for Watcher {
                 reason,
             }),
             EngineEvent::Appended { took, .. } => self.metrics.appended(*took),
+            EngineEvent::StoreAway { reason } => say::store_away(reason),
+            EngineEvent::StoreBack { after } => say::store_back(*after),
             _ => {}
         }
     }

@@ -4,6 +4,7 @@
 //! acts on a run asks it. An engine that has its store to itself works on everything, and asks
 //! nothing.
 
+mod outage;
 mod permit;
 mod run;
 

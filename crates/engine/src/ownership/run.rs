@@ -14,6 +14,7 @@ use windlass_store::{
     Backend, Bell, Error, InboxItem, Leases, LiveSession, Partition, Partitions, Role,
 };
 
+use super::outage::Outage;
 use super::{Cluster, Owned};
 use crate::driver::Message;
 use crate::engine::{Engine, Inner};
@@ -46,6 +47,7 @@ pub(crate) async fn own_always(engine: Weak<Inner>) {
     cluster
         .machine()
         .handle(OwnershipInput::Start, cluster.now());
+    let mut outage = Outage::default();
     while owner.execute(cluster).await {
         let deadline = cluster.machine().next_deadline();
         let wait = deadline.map(|at| Duration::from_millis(at.saturating_sub(cluster.now())));
@@ -55,6 +57,9 @@ pub(crate) async fn own_always(engine: Weak<Inner>) {
             () = cluster.leave.notified() => Some(OwnershipInput::HandOver),
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => None,
         };
+        if let Some(input) = &input {
+            outage.note(input, |event| shared.observe(event));
+        }
         let now = cluster.now();
         match input {
             Some(input) => cluster.machine().handle(input, now),

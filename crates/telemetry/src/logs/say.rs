@@ -2,6 +2,7 @@
 //! left out. Messages of failures are those that are recorded, cleaned of secrets.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 use windlass_core::run::RunSummary;
@@ -185,6 +186,21 @@ pub(crate) fn damaged(what: &str, reason: &str) {
         error = reason,
         "stored data is damaged; all other data stays in use",
     );
+}
+
+/// The store that several processes share does not answer.
+pub(crate) fn store_away(reason: &str) {
+    warn!(
+        target: TARGET,
+        error = reason,
+        "the store does not answer; what was acknowledged is safe, and work resumes by itself",
+    );
+}
+
+/// The store answers again.
+pub(crate) fn store_back(after: Duration) {
+    let seconds = after.as_secs_f64();
+    info!(target: TARGET, seconds, "the store answers again; work resumes");
 }
 
 /// Runs that were under way when the program last ended were recovered.
