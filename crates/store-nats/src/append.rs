@@ -111,6 +111,7 @@ impl Inner {
                 return Err(AppendError::Failed(Error::Unavailable(late.into())));
             }
             let meta = LogMeta::of(&append, consumed, before.row_at);
+            let published = Instant::now();
             match self.publish(&append, before.sequence, &meta).await {
                 Ok(sequence) => {
                     let known = KnownHead {
@@ -119,7 +120,7 @@ impl Inner {
                         has_inbox: before.has_inbox,
                         row_at: meta.row_at,
                     };
-                    return Ok(self.appended(append, known, meta));
+                    return Ok(self.appended(append, known, meta, published));
                 }
                 Err(PublishFault::Conflict) => {
                     self.forget_head(append.run);
@@ -159,8 +160,15 @@ impl Inner {
         publish_after(&self.log, self.log_subject(append.run), after, message).await
     }
 
-    /// Remembers the new head, and lets the database follow.
-    fn appended(&self, mut append: Append, known: KnownHead, meta: LogMeta) -> Appended {
+    /// Remembers the new head, and lets the database follow. `published` is before the server took
+    /// the record.
+    fn appended(
+        &self,
+        mut append: Append,
+        known: KnownHead,
+        meta: LogMeta,
+        published: Instant,
+    ) -> Appended {
         let (run, head, sequence) = (append.run, known.head, known.sequence);
         self.note_head(run, known);
         self.note_consumed(&meta.consumed);
@@ -175,7 +183,7 @@ impl Inner {
             run,
             sequence,
             kind: ChangeKind::Record(Box::new(append), head, meta.consumed),
-            published: Some(Instant::now()),
+            published: Some(published),
         });
         Appended { head }
     }
@@ -200,7 +208,7 @@ impl Inner {
             },
             End::Nothing => KnownHead::NOTHING,
             End::Forgotten(message) => {
-                let done = self.finish_forgetting(&message).await;
+                let done = self.finish_forgetting(&[&message]).await;
                 done.map_err(AppendError::Failed)?;
                 KnownHead::NOTHING
             }

@@ -1,8 +1,11 @@
 //! Where a run's log ends, by the stream's leader, and bringing the database up to there.
 
+use std::collections::{BTreeSet, HashMap};
+
 use async_nats::jetstream::stream::RawMessageErrorKind;
+use futures_util::future::join_all;
 use windlass_core::RunId;
-use windlass_store::{Error, Head, Log as _};
+use windlass_store::{Error, Head, ItemRun, Log as _};
 
 use crate::codec::{Kind, LogMessage};
 use crate::error::{damaged, names_no_stream, unavailable};
@@ -65,7 +68,7 @@ impl Inner {
             End::Nothing | End::Void => Ok(Head::NONE),
             End::At(head, _) => Ok(head),
             End::Forgotten(message) => {
-                self.finish_forgetting(&message).await?;
+                self.finish_forgetting(&[&message]).await?;
                 Ok(Head::NONE)
             }
         }
@@ -76,14 +79,37 @@ impl Inner {
     pub(crate) async fn settle_row(&self, run: RunId) -> Result<(), Error> {
         // Side by side: a head that is a little older than the end only costs the slower way.
         let (head, stored) = tokio::join!(self.head_now(run), self.postgres.head(run));
-        let (head, stored) = (head?, stored?);
-        let known = self.known_head(run).filter(|known| known.head == head);
-        let row_at = known.map_or(0, |known| known.row_at);
-        let has_row = stored == head || (row_at..head.sequence).contains(&stored.sequence);
-        if row_at > 0 && has_row {
+        if self.has_row(run, head?, stored?) {
             return Ok(());
         }
         self.settle(run).await.map(|_| ())
+    }
+
+    /// Whether the database, whose log of a run ends at `stored`, has its row as the record made it
+    /// that changed it last, if the log ends at `head` by the stream.
+    fn has_row(&self, run: RunId, head: Head, stored: Head) -> bool {
+        let known = self.known_head(run).filter(|known| known.head == head);
+        let row_at = known.map_or(0, |known| known.row_at);
+        row_at > 0 && (stored == head || (row_at..head.sequence).contains(&stored.sequence))
+    }
+
+    /// What workers have to know of these runs; those are left out of which that takes longer to
+    /// find out.
+    pub(crate) async fn item_runs(&self, runs: BTreeSet<RunId>) -> HashMap<RunId, ItemRun> {
+        let asked: Vec<RunId> = runs.iter().copied().collect();
+        let heads = runs
+            .into_iter()
+            .map(async |run| (run, self.head_now(run).await));
+        let (heads, rows) = tokio::join!(join_all(heads), self.postgres.item_runs(asked));
+        let Ok(rows) = rows else {
+            return HashMap::new();
+        };
+        let known = heads.into_iter().filter_map(|(run, head)| {
+            let (stored, item_run) = *rows.get(&run)?;
+            self.has_row(run, head.ok()?, stored)
+                .then_some((run, item_run))
+        });
+        known.collect()
     }
 
     /// Brings the database to where a run's log ends now, and gives that head. A log that ends

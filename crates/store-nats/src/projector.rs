@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::{Millis, RunId};
 use windlass_store::{
@@ -29,6 +29,15 @@ const MOST_CHANGES: usize = 1024;
 /// How long changes gather. Lists may lag so far behind the log; reads by id do not.
 const GATHER: Duration = Duration::from_millis(25);
 
+/// How long the removal of messages waits while records come.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Ended runs whose messages may wait for a pause.
+const MOST_ENDED: usize = 20_000;
+
+/// Ended runs whose messages are removed at once.
+const SHORTENED: usize = 16;
+
 /// Changes that may wait for the database, in memory.
 const MOST_WAITING: u64 = 50_000;
 
@@ -38,8 +47,9 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// How often a change is tried that the database refuses while it takes others.
 const MOST_TRIES: u32 = 5;
 
-/// No run begins, ends and is forgotten in so short a time.
-const FRESH: Duration = Duration::from_secs(1);
+/// The rows of a run that is forgotten stay for so long: what is applied so soon after it was
+/// published is applied before that.
+pub(crate) const FRESH: Duration = Duration::from_millis(500);
 
 /// How long a caller waits for rows to follow the log.
 const BARRIER: Duration = Duration::from_secs(10);
@@ -51,7 +61,7 @@ pub(crate) struct Change {
     /// The message's place in its stream.
     pub(crate) sequence: u64,
     pub(crate) kind: ChangeKind,
-    /// When this process published it; nothing if it was read from the stream.
+    /// When this process began to publish it; nothing if it was read from the stream.
     pub(crate) published: Option<Instant>,
 }
 
@@ -86,8 +96,7 @@ impl Change {
         })
     }
 
-    /// Whether the run may have been forgotten since the message was published. That takes another
-    /// process that acquires the run, executes it to its end and removes it.
+    /// Whether the rows of the run may have been removed since the message was published.
     fn may_be_forgotten(&self) -> bool {
         self.published.is_none_or(|at| at.elapsed() > FRESH)
     }
@@ -130,6 +139,8 @@ impl Projector {
 
 /// Applies changes until the store is gone.
 pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver<Change>) {
+    let (over, ended) = mpsc::unbounded_channel();
+    tokio::spawn(shorten_always(Weak::clone(&inner), ended));
     let mut batch = Vec::new();
     loop {
         if changes.recv_many(&mut batch, MOST_CHANGES).await == 0 {
@@ -147,9 +158,9 @@ pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver
                     let count = batch.len() as u64;
                     inner.projector.done.send_modify(|done| *done += count);
                     inner.keep_watermarks(false).await;
-                    let ended = ended_runs(&batch);
-                    if !ended.is_empty() {
-                        tokio::spawn(async move { inner.shorten(ended).await });
+                    for ended in ended_runs(&batch) {
+                        // What stays only takes space.
+                        let _ = over.send(ended);
                     }
                     break;
                 }
@@ -180,8 +191,27 @@ async fn gather(
     }
 }
 
+/// Removes the messages of runs that have ended, in pauses: the server takes as long for it as for
+/// several records, and removes faster when it has nothing else to do.
+async fn shorten_always(inner: Weak<Inner>, mut ended: mpsc::UnboundedReceiver<(RunId, u64)>) {
+    let mut some = Vec::new();
+    while ended.recv_many(&mut some, SHORTENED).await > 0 {
+        while ended.len() < MOST_ENDED {
+            let Some(inner) = inner.upgrade() else { return };
+            if inner.projector.lag() == 0 {
+                break;
+            }
+            drop(inner);
+            tokio::time::sleep(PAUSE).await;
+        }
+        let Some(inner) = inner.upgrade() else { return };
+        let each = some.drain(..);
+        join_all(each.map(|(run, sequence)| inner.shorten(run, sequence))).await;
+    }
+}
+
 /// The runs that end with one of these changes, and the places of those changes.
-fn ended_runs(changes: &[Change]) -> Vec<(RunId, u64)> {
+fn ended_runs(changes: &[Change]) -> impl Iterator<Item = (RunId, u64)> {
     let ends = changes.iter().filter(|change| match &change.kind {
         ChangeKind::Record(append, ..) => {
             let row = append.row.as_ref();
@@ -189,19 +219,17 @@ fn ended_runs(changes: &[Change]) -> Vec<(RunId, u64)> {
         }
         ChangeKind::Forgotten(_) | ChangeKind::Nothing => false,
     });
-    ends.map(|change| (change.run, change.sequence)).collect()
+    ends.map(|change| (change.run, change.sequence))
 }
 
 impl Inner {
-    /// Removes the messages of runs that have ended, all but the last, which is the fence: the
+    /// Removes the messages of a run that has ended, all but the last, which is the fence: the
     /// database has them.
-    async fn shorten(&self, ended: Vec<(RunId, u64)>) {
-        for (run, sequence) in ended {
-            let purging = self.log_stream(run).stream.purge();
-            let purging = purging.filter(self.log_subject(run));
-            // What stays only takes space.
-            let _ = purging.sequence(sequence).await;
-        }
+    async fn shorten(&self, run: RunId, sequence: u64) {
+        let purging = self.log_stream(run).stream.purge();
+        let purging = purging.filter(self.log_subject(run));
+        // What stays only takes space.
+        let _ = purging.sequence(sequence).await;
     }
 
     /// Waits until the database has everything that this process has published by now.
@@ -252,11 +280,12 @@ impl Inner {
             }
         }
         try_join_all(begun).await?;
-        for change in changes {
-            if let ChangeKind::Forgotten(message) = &change.kind {
-                self.finish_forgetting(message).await?;
-            }
-        }
+        let forgotten = changes.iter().filter_map(|change| match &change.kind {
+            ChangeKind::Forgotten(message) => Some(&**message),
+            ChangeKind::Record(..) | ChangeKind::Nothing => None,
+        });
+        self.finish_forgetting(&forgotten.collect::<Vec<_>>())
+            .await?;
         for change in changes {
             let stream = self.stream_number(change.run);
             self.watermarks.note(stream, change.sequence);

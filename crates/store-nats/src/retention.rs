@@ -14,7 +14,7 @@ use crate::catch_up::last_sequence;
 use crate::codec::{Kind, LogMessage, LogMeta};
 use crate::error::{PublishFault, unavailable};
 use crate::head::End;
-use crate::projector::{Change, ChangeKind};
+use crate::projector::{Change, ChangeKind, FRESH};
 use crate::store::{Inner, NatsStore};
 
 /// Runs that are looked at together.
@@ -23,54 +23,86 @@ const AT_ONCE: usize = 100;
 /// Values that are looked at together.
 const VALUES: usize = 1000;
 
+/// A run that is forgotten.
+enum Mark {
+    /// By this message on its subject.
+    Message(Box<LogMessage>),
+    /// The stream has nothing of it.
+    Lost(RunId),
+}
+
+impl Mark {
+    fn message(&self) -> Option<&LogMessage> {
+        match self {
+            Self::Message(message) => Some(message),
+            Self::Lost(_) => None,
+        }
+    }
+
+    fn lost(&self) -> Option<RunId> {
+        match self {
+            Self::Message(_) => None,
+            Self::Lost(run) => Some(*run),
+        }
+    }
+}
+
 impl Inner {
-    /// Forgets a run that may be forgotten at this head; `false` if it went on meanwhile.
-    async fn forget_run(
+    /// Publishes that a run is forgotten, if it may be at this head; nothing if it went on
+    /// meanwhile.
+    async fn mark_forgotten(
         &self,
         run: RunId,
         settled: Option<Head>,
         keep: bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Mark>, Error> {
         let (head, after) = match self.end(run).await? {
-            End::At(head, _) if settled.is_some_and(|settled| settled != head) => return Ok(false),
+            End::At(head, _) if settled.is_some_and(|settled| settled != head) => return Ok(None),
             End::At(head, sequence) => (head, sequence),
-            End::Nothing | End::Void => {
-                // The stream lost it: only rows are left.
-                self.postgres.remove_runs(vec![run], keep).await?;
-                return Ok(true);
-            }
-            End::Forgotten(message) => {
-                self.finish_forgetting(&message).await?;
-                return Ok(true);
-            }
+            // The stream lost it: only rows are left.
+            End::Nothing | End::Void => return Ok(Some(Mark::Lost(run))),
+            End::Forgotten(message) => return Ok(Some(Mark::Message(message))),
         };
         let mut meta = LogMeta::mark(Kind::Forgotten, &head);
         meta.keep = keep;
         let sequence = match self.publish_mark(run, after, &meta).await {
             Ok(sequence) => sequence,
-            Err(PublishFault::Conflict) => return Ok(false),
+            Err(PublishFault::Conflict) => return Ok(None),
             Err(fault) => return Err(fault.into_error()),
         };
-        let message = LogMessage {
-            run,
-            sequence,
-            kind: Kind::Forgotten,
-            head,
-            meta,
-            payload: bytes::Bytes::new(),
-        };
-        self.finish_forgetting(&message).await?;
         self.projector.enqueue(Change {
             run,
             sequence,
             kind: ChangeKind::Nothing,
             published: None,
         });
-        Ok(true)
+        Ok(Some(Mark::Message(Box::new(LogMessage {
+            run,
+            sequence,
+            kind: Kind::Forgotten,
+            head,
+            meta,
+            payload: bytes::Bytes::new(),
+        }))))
     }
 
-    /// Removes what is left of a run that is forgotten.
-    pub(crate) async fn finish_forgetting(&self, message: &LogMessage) -> Result<(), Error> {
+    /// Removes what is left of runs that are forgotten.
+    ///
+    /// A process that published a record may be about to apply it. It looks whether the run was
+    /// forgotten unless it has applied it soon after that (`FRESH`). So the rows stay for as long:
+    /// whatever such a process applies without a look is there when they are removed.
+    pub(crate) async fn finish_forgetting(&self, messages: &[&LogMessage]) -> Result<(), Error> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(FRESH).await;
+        for message in messages {
+            self.remove_forgotten(message).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_forgotten(&self, message: &LogMessage) -> Result<(), Error> {
         let (run, keep) = (message.run, message.meta.keep);
         self.forget_head(run);
         let heads = self.postgres.heads(vec![run]).await?;
@@ -124,7 +156,14 @@ impl Inner {
         self.postgres.remove_runs(vec![run], keep).await
     }
 
-    async fn forget_some(&self, runs: &[RunId], keep: bool) -> Result<u64, Error> {
+    /// Marks those of these runs as forgotten that may be; adds to the values that they alone may
+    /// have referred to.
+    async fn mark_some(
+        &self,
+        runs: &[RunId],
+        keep: bool,
+        values: &mut Vec<Digest>,
+    ) -> Result<Vec<Mark>, Error> {
         // Nothing that this process published comes to the database after the run is gone.
         self.barrier().await?;
         let mut heads = HashMap::new();
@@ -137,17 +176,31 @@ impl Inner {
             }
         }
         let rows = self.postgres.forgettable(runs.to_vec()).await?;
-        let mut forgotten = 0;
-        let mut values = Vec::new();
+        let mut marks = Vec::new();
         for RunRow { run, .. } in rows {
             let own = self.postgres.values_of(vec![run]).await?;
-            if self.forget_run(run, heads.get(&run).copied(), keep).await? {
-                forgotten += 1;
+            let settled = heads.get(&run).copied();
+            if let Some(mark) = self.mark_forgotten(run, settled, keep).await? {
+                marks.push(mark);
                 values.extend(own);
             }
         }
+        Ok(marks)
+    }
+
+    async fn forget_all(&self, runs: &[RunId], keep: bool) -> Result<u64, Error> {
+        let (mut marks, mut values) = (Vec::new(), Vec::new());
+        for some in runs.chunks(AT_ONCE) {
+            marks.extend(self.mark_some(some, keep, &mut values).await?);
+        }
+        let messages = marks.iter().filter_map(Mark::message);
+        self.finish_forgetting(&messages.collect::<Vec<_>>())
+            .await?;
+        let lost = marks.iter().filter_map(Mark::lost).collect();
+        self.postgres.remove_runs(lost, keep).await?;
         self.sweep_values(values).await?;
-        Ok(forgotten)
+        self.barrier().await?;
+        Ok(marks.len() as u64)
     }
 
     /// Removes those of these values that no log refers to any more.
@@ -190,14 +243,7 @@ impl Retention for NatsStore {
 
     fn forget(&self, runs: Vec<RunId>, keep_request_ids: bool) -> Pending<'_, Result<u64, Error>> {
         let inner = Arc::clone(&self.inner);
-        self.answer(async move {
-            let mut forgotten = 0;
-            for some in runs.chunks(AT_ONCE) {
-                forgotten += inner.forget_some(some, keep_request_ids).await?;
-            }
-            inner.barrier().await?;
-            Ok(forgotten)
-        })
+        self.answer(async move { inner.forget_all(&runs, keep_request_ids).await })
     }
 
     fn bytes(&self) -> Pending<'_, Result<u64, Error>> {

@@ -7,6 +7,7 @@
 //! own clock, and lets the item wait again.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -21,6 +22,10 @@ use crate::table::message;
 use crate::work_state::{
     Known, WorkMeta, WorkState, Write, removed, removed_after, renewed, returned, stopped,
 };
+
+/// How long an owner that withdraws an item leaves it to the worker, which removes it when its
+/// outcome is offered.
+const REMOVES_ITSELF: Duration = Duration::from_millis(50);
 
 /// How often a change is tried that others get ahead of.
 const MOST_TRIES: usize = 8;
@@ -255,6 +260,19 @@ impl Inner {
         }
     }
 
+    /// Removes items whatever their leases are. Two that remove one row at once would only get in
+    /// each other's way.
+    async fn withdraw_items(&self, keys: Vec<WorkKey>) -> Result<(), Error> {
+        let has_lease = |key: &WorkKey| {
+            let rows = self.items.rows();
+            rows.item(*key).is_some_and(|it| it.lease().is_some())
+        };
+        if keys.iter().any(has_lease) {
+            tokio::time::sleep(REMOVES_ITSELF).await;
+        }
+        self.change_items(keys, removed).await
+    }
+
     async fn pull_items(&self, pull: Pull) -> Result<Vec<LeasedItem>, Error> {
         if let LeaseTerm::Session(session) = pull.term
             && !self.is_surely_live(session)
@@ -278,10 +296,16 @@ impl Inner {
                 inner: self,
                 keys: writes.iter().map(|it| it.before.key()).collect(),
             };
-            let written = self.write_all(writes).await;
+            let runs = taken.keys.iter().map(|key| key.run).collect();
+            // Side by side: whether the runs go on could change after the look in any case.
+            let (written, runs) = tokio::join!(self.write_all(writes), self.item_runs(runs));
             drop(taken);
             let written = written?.into_iter().flatten();
-            let leased: Vec<_> = written.filter_map(|it| it.leased(wall)).collect();
+            let leased = written.filter_map(|it| {
+                let run = runs.get(&it.key().run).copied();
+                it.leased(wall, run)
+            });
+            let leased: Vec<_> = leased.collect();
             if !leased.is_empty() {
                 return Ok(leased);
             }
@@ -476,6 +500,6 @@ impl WorkQueue for NatsStore {
 
     fn withdraw(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>> {
         let keys = keys.to_vec();
-        self.task(move |inner| async move { inner.change_items(keys, removed).await })
+        self.task(move |inner| async move { inner.withdraw_items(keys).await })
     }
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
 use windlass_store::{
-    Bell, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, QueueDepth, SessionId, WorkItem,
-    WorkKey, WorkLease,
+    Bell, ItemRun, ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, QueueDepth, SessionId,
+    WorkItem, WorkKey, WorkLease,
 };
 
 use crate::mirror::Rows;
@@ -178,7 +178,7 @@ impl Known {
         self.meta.lease.as_ref().map(|it| WorkLease(it.number))
     }
 
-    pub(crate) fn leased(&self, wall_ms: i64) -> Option<LeasedItem> {
+    pub(crate) fn leased(&self, wall_ms: i64, run: Option<ItemRun>) -> Option<LeasedItem> {
         let meta = &self.meta;
         Some(LeasedItem {
             item: WorkItem {
@@ -192,7 +192,7 @@ impl Known {
             lease: self.lease()?,
             deliveries: meta.deliveries,
             begun_ms: ago(meta.begun, wall_ms),
-            run: None,
+            run,
         })
     }
 }

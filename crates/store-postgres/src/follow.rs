@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use windlass_core::{Digest, RunId};
-use windlass_store::{Append, Error, Head, Pending, RunRow};
+use windlass_store::{Append, Error, Head, ItemRun, Partition, Pending, RunRow};
 
 use crate::codec::{Columns as _, RUN_COLUMNS, run_row, uuid};
 use crate::entry;
@@ -18,12 +18,20 @@ use crate::store::{PostgresStore, blockable};
 /// Each is looked up by its key: a plan that was made for an empty table would scan all.
 const HEADS: &str = "select h.seq, h.append_id, h.chain, h.run from unnest($1::uuid[]) i(run) \
      cross join lateral (select * from head where head.run = i.run offset 0) h";
+const ITEM_RUNS: &str = "select h.seq, h.append_id, h.chain, h.run, e.partition, \
+     e.status = 'Running' and not e.dead from unnest($1::uuid[]) i(run) \
+     cross join lateral (select * from head where head.run = i.run offset 0) h \
+     cross join lateral (select partition, status, dead from workflow_executions \
+     where id = i.run offset 0) e";
 const VALUES: &str = "select distinct digest from blob_use where run = any($1)";
 const USED: &str = "select distinct digest from blob_use where digest = any($1)";
 
 fn digest(bytes: &[u8]) -> Option<Digest> {
     bytes.try_into().ok().map(Digest)
 }
+
+/// What workers have to know of runs, each with the head of its log here.
+pub type ItemRuns = HashMap<RunId, (Head, ItemRun)>;
 
 impl PostgresStore {
     /// Appends records that are durable elsewhere, those of one run in few statements; whether each
@@ -52,6 +60,24 @@ impl PostgresStore {
             rows.iter()
                 .map(|row| Ok((row.run(3)?, row.head(0)?)))
                 .collect()
+        })
+    }
+
+    /// What a worker has to know of these runs, each with the head that it is of; a run without a
+    /// row is left out.
+    pub fn item_runs(&self, runs: Vec<RunId>) -> Pending<'_, Result<ItemRuns, Error>> {
+        self.call(move |session| async move {
+            let ids: Vec<Uuid> = runs.into_iter().map(uuid).collect();
+            let rows = session.rows(ITEM_RUNS, &[&ids]).await?;
+            let each = rows.iter().map(|row| {
+                let partition: i32 = row.try_get(4)?;
+                let run = ItemRun {
+                    partition: Partition(u32::try_from(partition).unwrap_or(0)),
+                    is_running: row.try_get(5)?,
+                };
+                Ok((row.run(3)?, (row.head(0)?, run)))
+            });
+            each.collect()
         })
     }
 

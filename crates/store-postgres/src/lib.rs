@@ -49,6 +49,7 @@ mod work;
 mod writer;
 
 pub use error::OpenError;
+pub use follow::ItemRuns;
 pub use settings::{Password, SchemaChange, Settings, SslMode};
 pub use sql_query::{ColumnKind, QueryAnswer, QueryError, QueryLimits, read_query};
 pub use store::{PoolState, PostgresStore};
