@@ -106,6 +106,10 @@ const RESOURCES: usize = 1000;
 /// The longest address of one, in bytes.
 const URL_BYTES: usize = 8 * 1024;
 
+/// How many bytes they may have together: they stand in the record of the attempt's end, which
+/// must fit into one message of NATS.
+const RESOURCES_BYTES: usize = 192 * 1024;
+
 /// Refuses links that cannot be looked up: they are kept in an index.
 pub(crate) fn check_resources(links: &[ResourceLink]) -> Result<(), ActionError> {
     let wrong = |message: String| Err(ActionError::failed("RESOURCE_INVALID", message));
@@ -113,6 +117,17 @@ pub(crate) fn check_resources(links: &[ResourceLink]) -> Result<(), ActionError>
         return wrong(format!(
             "the action reports {} resources; it may report {RESOURCES}",
             links.len()
+        ));
+    }
+    let bytes = links.iter().map(|link| {
+        let url = link.url.as_deref().unwrap_or_default();
+        link.system.len() + link.kind.len() + link.id.len() + url.len()
+    });
+    let bytes: usize = bytes.sum();
+    if bytes > RESOURCES_BYTES {
+        return wrong(format!(
+            "the resources that the action reports have {bytes} bytes together; they may have \
+             {RESOURCES_BYTES}"
         ));
     }
     let parts = |link: &ResourceLink| {
@@ -154,6 +169,12 @@ mod tests {
             assert_eq!(&*refused.code, "RESOURCE_INVALID");
         }
         assert!(check_resources(&vec![link("1", None); RESOURCES + 1]).is_err());
+        // With a system, a type and an id of a byte each, 24 of them reach the limit.
+        let url = "x".repeat(8192 - 3);
+        let many = |count| vec![link("1", Some(&url)); count];
+        assert!(check_resources(&many(RESOURCES_BYTES / 8192)).is_ok());
+        let refused = check_resources(&many(RESOURCES_BYTES / 8192 + 1)).expect_err("refused");
+        assert!(refused.message.contains("196608"), "{}", refused.message);
     }
 
     fn named() -> StartRequest {

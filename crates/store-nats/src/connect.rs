@@ -28,14 +28,32 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Client, OpenError> {
     let client = connected
         .map_err(silent)?
         .map_err(|error| not_connected(settings, &error))?;
-    let version = client.server_info().version;
-    match too_old(&version) {
-        true => Err(OpenError::refused(format!(
-            "nats-server {version} at {address} is too old: {}.{} or newer is needed",
-            OLDEST.0, OLDEST.1
-        ))),
-        false => Ok(client),
+    let server = client.server_info();
+    match unfit(&server.version, server.max_payload) {
+        Some(why) => {
+            let version = &server.version;
+            Err(OpenError::refused(format!(
+                "nats-server {version} at {address} {why}"
+            )))
+        }
+        None => Ok(client),
     }
+}
+
+/// Why a server of this version, which takes messages of so many bytes, cannot be worked with.
+fn unfit(version: &str, max_payload: usize) -> Option<String> {
+    if too_old(version) {
+        return Some(format!(
+            "is too old: {}.{} or newer is needed",
+            OLDEST.0, OLDEST.1
+        ));
+    }
+    (max_payload < LEAST_PAYLOAD).then(|| {
+        format!(
+            "takes messages of {max_payload} bytes, and a record may have {LEAST_PAYLOAD}; set \
+             `max_payload: 1MB` or more in its configuration"
+        )
+    })
 }
 
 /// Why there is no connection: what waiting does not help against is refused, with what to do.
@@ -87,6 +105,9 @@ fn tls_fault(error: &ConnectError) -> Option<&rustls::Error> {
     let inner = source.downcast_ref::<std::io::Error>()?.get_ref()?;
     inner.downcast_ref()
 }
+
+/// What a record and all that follows from it may have as one message: the server's default.
+const LEAST_PAYLOAD: usize = 1024 * 1024;
 
 /// Whether a server of this version lacks something.
 pub(crate) fn too_old(version: &str) -> bool {
@@ -151,5 +172,13 @@ mod tests {
         for new in ["2.14.0", "2.15.1", "2.14.0-RC.1", "3.0.0"] {
             assert!(!too_old(new), "{new}");
         }
+    }
+
+    #[test]
+    fn servers_that_take_no_record_are_refused_with_the_setting() {
+        assert_eq!(unfit("2.15.1", LEAST_PAYLOAD), None);
+        let small = unfit("2.15.1", LEAST_PAYLOAD - 1).expect("too little");
+        assert!(small.contains("max_payload"), "{small}");
+        assert!(unfit("2.13.9", LEAST_PAYLOAD).is_some_and(|why| why.contains("too old")));
     }
 }

@@ -3,6 +3,7 @@
 //! that lost a race changes nothing. Reads ask the stream's leader: a direct get may be answered
 //! by a replica that is behind.
 
+use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,13 @@ const META: &str = "Wl-Meta";
 /// The header that says how many bytes at the beginning of the payload are what the program knows,
 /// if that is too long for a header.
 const META_BYTES: &str = "Wl-Meta-Bytes";
+
+/// The same of a part that is compressed with zstd: lists of links and values would else take more
+/// than the record that they belong to, and a message must fit the server's `max_payload`.
+const META_ZSTD_BYTES: &str = "Wl-Meta-Zstd-Bytes";
+
+/// The most that a compressed part may have; more is no part that this program has written.
+const MOST_META: u64 = 64 * 1024 * 1024;
 
 /// The most that stands in a header: nats-server refuses headers of more than 64 KiB.
 const MOST_HEADER: usize = 32 * 1024;
@@ -114,9 +122,13 @@ fn millis(moment: DateTime) -> i64 {
 /// What the program noted of a message, and the caller's payload.
 fn split(headers: Option<&HeaderMap>, mut payload: Bytes) -> (String, Bytes) {
     let header = |name: &str| headers.and_then(|headers| headers.get(name));
-    let Some(length) = header(META_BYTES) else {
-        let meta = header(META).map_or_else(String::new, |value| value.as_str().to_owned());
-        return (meta, payload);
+    let (length, is_compressed) = match (header(META_ZSTD_BYTES), header(META_BYTES)) {
+        (Some(length), _) => (length, true),
+        (None, Some(length)) => (length, false),
+        (None, None) => {
+            let meta = header(META).map_or_else(String::new, |value| value.as_str().to_owned());
+            return (meta, payload);
+        }
     };
     let length = length.as_str().parse().ok();
     let Some(length) = length.filter(|length| *length <= payload.len()) else {
@@ -124,8 +136,18 @@ fn split(headers: Option<&HeaderMap>, mut payload: Bytes) -> (String, Bytes) {
         return (String::new(), payload);
     };
     let meta = payload.split_to(length);
-    let meta = String::from_utf8(meta.into()).unwrap_or_default();
-    (meta, payload)
+    let meta = match is_compressed {
+        true => decompressed(&meta).unwrap_or_default(),
+        false => meta.into(),
+    };
+    (String::from_utf8(meta).unwrap_or_default(), payload)
+}
+
+fn decompressed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let decoder = zstd::Decoder::new(bytes)?;
+    decoder.take(MOST_META).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// A message with what the program notes of it.
@@ -135,10 +157,12 @@ pub(crate) fn message<T: Serialize>(meta: &T, payload: Bytes) -> Result<PublishM
     if meta.len() <= MOST_HEADER {
         return Ok(PublishMessage::build().header(META, meta).payload(payload));
     }
-    let length = meta.len().to_string();
-    let mut both = meta.into_bytes();
+    let compressed = zstd::bulk::compress(meta.as_bytes(), 1);
+    let mut both =
+        compressed.map_err(|error| unavailable("a message cannot be written", &error))?;
+    let length = both.len().to_string();
     both.extend_from_slice(&payload);
-    let message = PublishMessage::build().header(META_BYTES, length);
+    let message = PublishMessage::build().header(META_ZSTD_BYTES, length);
     Ok(message.payload(both.into()))
 }
 
@@ -422,5 +446,21 @@ mod tests {
             assert_eq!(serde_json::from_str::<String>(&meta).unwrap(), text);
             assert_eq!(&payload[..], b"record");
         }
+    }
+
+    #[test]
+    fn what_an_earlier_version_wrote_before_the_payload_is_read() {
+        let mut headers = HeaderMap::new();
+        headers.insert(META_BYTES, "3");
+        let (meta, payload) = split(Some(&headers), Bytes::from_static(b"{1}record"));
+        assert_eq!((&*meta, &payload[..]), ("{1}", &b"record"[..]));
+    }
+
+    #[test]
+    fn a_long_list_takes_less_than_it_did() {
+        let many = vec!["0000-7fff-8000-000000000023"; 10_000];
+        let sent = message(&many, Bytes::new()).unwrap();
+        let sent = sent.outbound_message("subject");
+        assert!(sent.payload.len() < MOST_HEADER, "{}", sent.payload.len());
     }
 }

@@ -42,7 +42,8 @@ pub struct Options {
     pub max_parallel: u32,
     /// An attempt that runs longer than this is recorded as started.
     pub still_running_ms: u64,
-    /// A record that has grown to this size takes no further input.
+    /// A record that has grown to this size takes no further input. With the largest input, and
+    /// with the rows that follow from it, it must fit into one message of NATS (1 MiB).
     pub record_bytes: usize,
     /// A run that sleeps for longer than this is released until it is woken.
     pub keep_asleep_ms: u64,
@@ -86,7 +87,7 @@ impl Default for Options {
             writer: WriterId(0),
             max_parallel: 200,
             still_running_ms: 250,
-            record_bytes: 512 * 1024,
+            record_bytes: 256 * 1024,
             keep_asleep_ms: 1000,
             checkpoint_bytes: 1024 * 1024,
             labels: Labels::default(),
