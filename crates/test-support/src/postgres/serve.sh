@@ -29,10 +29,12 @@ cd "$folder" || exit 1
 rm -rf "$data"
 $as "$programs/initdb" -D "$data" -U windlass -A trust -E UTF8 --locale=C --no-sync || exit 1
 # Without a crash of the machine nothing is lost: scratch data needs no sync, unless its cost is
-# measured.
+# measured. Then the rest is as in production too.
+naptime=5s
+[ "$fsync" = on ] && naptime=1min
 $as "$programs/postgres" -D "$data" -p "$port" -k "$folder" -c listen_addresses=127.0.0.1 \
     -c fsync="$fsync" -c full_page_writes="$fsync" -c max_connections=400 -c shared_buffers=64MB \
-    -c max_wal_size=512MB -c autovacuum_naptime=5s -c log_min_messages=warning &
+    -c max_wal_size=512MB -c autovacuum_naptime="$naptime" -c log_min_messages=warning &
 server=$!
 trap 'kill -QUIT $server 2>/dev/null; rm -rf "$data"' EXIT
 
