@@ -108,3 +108,39 @@ test('filters by error and by what a run waits for are in the address, and in th
   assert.ok(html.includes(billed), 'the failed run is in the first HTML');
   assert.ok(!html.includes('HTTP_503'), 'and others are not');
 });
+
+test('the runs of a version are listed from the workflow, and the filter is taken away', async () => {
+  const gate = (/** @type {string} */ description) => ({ ...release, id: 'gate', description });
+  await server.publish(gate('first'));
+  const old = await server.run('gate');
+  await server.publish(gate('second'));
+  const now = [await server.run('gate'), await server.run('gate')];
+  page = await chromium.page(server);
+  await page.goTo('/workflows/gate?tab=versions');
+  await page.getByRole('link', { name: 'Runs of version 2' }).click();
+  await page.waitForURL(/\/\?workflow=gate&version=2/);
+  const rows = page.locator('.run-row:not(.head)');
+  await counted(rows, 2);
+  assert.equal(await rows.filter({ hasText: 'v1' }).count(), 0);
+  // A command for all that match reaches these alone.
+  await page.getByRole('button', { name: 'Act on all that match' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Command', { exact: true }).selectOption('pause');
+  await dialog.getByRole('button', { name: 'Dry run' }).click();
+  await dialog.getByText('2 runs would take it').waitFor();
+  await dialog.getByText('The same as a command').click();
+  await dialog.getByText('--filter version=2').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('link', { name: 'Take away the filter version 2' }).click();
+  await counted(rows, 3);
+  assert.doesNotMatch(page.url(), /version/);
+  await page.goTo('/workflows/gate?version=1');
+  await page.getByRole('link', { name: 'Runs of version 1' }).click();
+  await counted(rows, 1);
+  // Another workflow has other versions.
+  await page.getByLabel('Workflow', { exact: true }).fill('release');
+  await page.keyboard.press('Enter');
+  await page.waitForURL((/** @type {URL} */ url) => url.searchParams.get('workflow') === 'release' && !url.searchParams.has('version'));
+  const html = await fetch(`${server.url}/?workflow=gate&version=1`).then((answer) => answer.text());
+  assert.ok(html.includes(old) && !html.includes(now[0]), 'the first HTML has the runs of the version alone');
+});

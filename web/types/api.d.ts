@@ -445,6 +445,7 @@ export type DeclaredAction = "cancel" | "pause" | "resume" | "reattempt" | "sign
 
 export type ListQuery = {
   workflow?: string | null;
+  version?: number | null;
   status?: (string)[];
   label?: (string)[];
   from?: string | null;

@@ -33,11 +33,12 @@ export function listQuery(params) {
   /** @type {Record<string, any>} */
   const filter = {};
   let words = '';
-  for (const key of ['workflow', 'from', 'parent', 'error']) {
+  for (const key of ['workflow', 'version', 'from', 'parent', 'error']) {
     const value = params.get(key);
     if (!value) continue;
     search.set(key, value);
-    filter[key] = value;
+    // What is no number goes as it is: the server refuses it, and must not take it for none.
+    filter[key] = key === 'version' && /^\d+$/.test(value) ? Number(value) : value;
     words += ` --filter ${shell(`${key === 'from' ? 'since' : key}=${value}`)}`;
   }
   for (const key of ['status', 'label']) {
@@ -100,7 +101,7 @@ export function filterBar(bar, params) {
   if (!TIMES.some(([value]) => value === (params.get('from') ?? '')))
     since.append(h('option', { value: params.get('from') }, `From ${params.get('from')}`));
   since.value = params.get('from') ?? '';
-  workflow.addEventListener('change', () => setParams({ workflow: workflow.value.trim() }));
+  workflow.addEventListener('change', () => setParams({ workflow: workflow.value.trim(), version: null }));
   label.addEventListener('change', () => {
     const word = label.value.trim();
     if (/^[^=]+=/.test(word)) setParams({ label: [...params.getAll('label'), word] });
@@ -109,6 +110,7 @@ export function filterBar(bar, params) {
   only.addEventListener('change', () => setParams({ only: only.value }));
   since.addEventListener('change', () => setParams({ from: since.value }));
   const chips = params.getAll('label').map((word) => removable(word, { label: params.getAll('label').filter((w) => w !== word) }));
+  if (params.get('version')) chips.unshift(removable(`version ${params.get('version')}`, { version: null }));
   if (params.get('parent')) chips.push(removable(`children of ${params.get('parent')?.slice(0, 13)}`, { parent: null }));
   const clear = params.size ? h('a', { class: 'muted clear', href: '/' }, 'Clear') : null;
   fill(bar, statuses, workflow, names, error, label, only, since, chips, clear);

@@ -49,7 +49,7 @@ export async function drawVersions(place, now, { versions, counted, signal }) {
             h(
               'tr',
               null,
-              ['From', 'To', 'Version', 'Published', 'Digest', 'Runs of 30 days'].map((name) => h('th', null, name)),
+              ['From', 'To', 'Version', 'Published', 'Digest', 'Last 30 days', 'Runs'].map((name) => h('th', null, name)),
             ),
           ),
           h(
@@ -67,6 +67,7 @@ export async function drawVersions(place, now, { versions, counted, signal }) {
                   h('td', { class: 'muted' }, time(item.publishedAt)),
                   h('td', { class: 'mono muted' }, item.digest.slice(0, 16)),
                   runsCell(cells, item.version),
+                  h('td', null, h('a', { href: runsHref(now.id, item.version) }, `Runs of version ${item.version}`)),
                 ),
               ),
           ),
@@ -94,6 +95,11 @@ async function drawDiff(place, id, from, to, signal) {
   fill(place, h('h2', null, `From version ${from} to version ${to}`), changes(diff), h('div', { class: 'graph-box' }, graph));
   const { scene, marks } = diffMarks(older, newer, diff);
   graph.setScene(scene, marks);
+}
+
+/** The list of a version's runs. @param {string} id @param {number} version */
+export function runsHref(id, version) {
+  return `/?workflow=${encodeURIComponent(id)}&version=${version}`;
 }
 
 /** Filled when the server has counted them. @param {Map<number, HTMLElement>} cells @param {number} version */

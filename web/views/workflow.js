@@ -13,7 +13,7 @@ import { GraphElement } from '../graph/view.js';
 import { Scene, openBoxes, toggleOpen } from '../graph/scene.js';
 import { layoutDraft } from '../graph/draft.js';
 import { pair, statisticsMarks, statisticsTable } from './workflow-marks.js';
-import { drawVersions } from './workflow-versions.js';
+import { drawVersions, runsHref } from './workflow-versions.js';
 import { startForm } from './workflow-start.js';
 
 const SPANS = [
@@ -122,7 +122,9 @@ class Workflow extends View {
           copyButton(now.id, 'Copy the id'),
           pick,
           h('span', { class: 'spacer' }),
-          h('a', { class: 'button', href: `/?workflow=${encodeURIComponent(now.id)}` }, 'Runs'),
+          now.params.get('version')
+            ? h('a', { class: 'button', href: runsHref(now.id, version) }, `Runs of version ${version}`)
+            : h('a', { class: 'button', href: `/?workflow=${encodeURIComponent(now.id)}` }, 'Runs'),
           button('Definition', () => showWhole(`${now.id} version ${version}`, JSON.stringify(this.definition, null, 2))),
           can('workflows:manage')
             ? h('a', { class: 'button', href: `/editor?workflow=${encodeURIComponent(now.id)}&version=${version}` }, 'Edit')

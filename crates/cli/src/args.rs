@@ -394,8 +394,8 @@ pub(crate) struct Act {
     /// An id, a unique prefix of one, @last, or @last:workflow-id
     #[arg(value_name = "RUN", required_unless_present = "filter")]
     pub(crate) run: Option<String>,
-    /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE,
-    /// parent=RUN, waiting, dead, orphaned, unresolved
+    /// Act on many: workflow=ID, version=N, status=STATUS, label.KEY=VALUE, since=TIME,
+    /// error=CODE, parent=RUN, waiting, dead, orphaned, unresolved
     #[arg(long, value_name = "KEY=VALUE", conflicts_with = "run")]
     pub(crate) filter: Vec<String>,
     /// Say what would happen, and do nothing
@@ -409,8 +409,8 @@ pub(crate) struct Act {
 /// How to act on runs, for commands that name the run in an argument of their own.
 #[derive(Debug, Args)]
 pub(crate) struct ActArgs {
-    /// Act on many, and leave RUN out: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE,
-    /// parent=RUN, waiting, dead, orphaned, unresolved
+    /// Act on many, and leave RUN out: workflow=ID, version=N, status=STATUS, label.KEY=VALUE, since=TIME,
+    /// error=CODE, parent=RUN, waiting, dead, orphaned, unresolved
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) filter: Vec<String>,
     /// Say what would happen, and do nothing
@@ -460,8 +460,8 @@ pub(crate) struct Reattempt {
     /// Which node instances; every cancelled or unhandled failed one by default
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
-    /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE,
-    /// parent=RUN, waiting, dead, orphaned, unresolved
+    /// Act on many: workflow=ID, version=N, status=STATUS, label.KEY=VALUE, since=TIME,
+    /// error=CODE, parent=RUN, waiting, dead, orphaned, unresolved
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["run", "nodes"])]
     pub(crate) filter: Vec<String>,
     /// Say what would happen, and do nothing
@@ -544,8 +544,8 @@ pub(crate) struct Fork {
     /// An id, a unique prefix of one, @last, or @last:workflow-id
     #[arg(value_name = "RUN", required_unless_present = "filter")]
     pub(crate) run: Option<String>,
-    /// Fork many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE,
-    /// parent=RUN, waiting, dead, orphaned, unresolved
+    /// Fork many: workflow=ID, version=N, status=STATUS, label.KEY=VALUE, since=TIME,
+    /// error=CODE, parent=RUN, waiting, dead, orphaned, unresolved
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["run", "request_id"])]
     pub(crate) filter: Vec<String>,
     /// A node instance that runs again, with everything after it; may be repeated

@@ -1,7 +1,7 @@
 //! What the web page is made of, from outside: layouts and statuses, time travel, statistics,
 //! and the HTML that is readable without a script.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use windlass_test_support::process::{Client, ECHO, FAIL, ServerProcess, WAIT, World, serving};
@@ -317,6 +317,45 @@ fn a_run_that_was_opened_again_is_shown_as_it_was_before() {
     seen.extend([shown(&client, &place)]);
     assert_eq!(seen.len(), 2, "{:?}", seen.keys());
     same_afterwards(&client, &place, &seen);
+}
+
+#[test]
+fn the_runs_of_a_version_are_listed_and_acted_on() {
+    let (world, server, client) = serving(&[WAIT]);
+    let old = [(); 2].map(|()| client.execute("wait", &json!({})));
+    client.publish(&WAIT.replace("\"nodes\"", "\"description\": \"new\", \"nodes\""));
+    let new = client.execute("wait", &json!({}));
+    let listed = |query: &str| {
+        let page = get(&client, &format!("/api/v1/executions?{query}"));
+        let items = page["items"].as_array().expect("runs").iter();
+        let ids = items.map(|item| item["executionId"].as_str().expect("an id").to_owned());
+        ids.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(listed("workflow=wait&version=2"), [new.clone()].into());
+    let first = old[0].clone();
+    assert_eq!(listed("workflow=wait&version=1"), old.into());
+    assert!(listed("workflow=wait&version=3").is_empty());
+    assert!(listed("workflow=other&version=1").is_empty());
+    let alone = client.get("/api/v1/executions?version=1");
+    alone.refused(400, "USAGE");
+    let html = client.get("/?workflow=wait&version=2").expect(200).body;
+    let html = String::from_utf8(html).expect("text");
+    assert!(html.contains(&new) && !html.contains(&first), "{html}");
+    let cancel = |filter: Value| json!({ "action": "cancel", "filter": filter });
+    let alone = client.post("/api/v1/bulk", &cancel(json!({ "version": 2 })));
+    alone.refused(400, "USAGE");
+    let filter = json!({ "workflow": "wait", "version": 2 });
+    let job = client.post("/api/v1/bulk", &cancel(filter)).expect(202);
+    assert_eq!(client.finished(&job.text("id"))["done"], 1);
+    assert_eq!(client.ended(&new)["status"], "Cancelled");
+    let run = get(&client, &format!("/api/v1/executions/{first}"));
+    assert_ne!(run["status"], "Cancelled");
+    // The command line means the same runs.
+    let of_version = ["--filter", "workflow=wait", "--filter", "version=1"];
+    let many = [&["cancel", "--dry-run"], &of_version[..]].concat();
+    let many = server.run(&world, &many).expect(0);
+    assert!(many.stdout.contains(&first[..13]), "{}", many.stdout);
+    server.run(&world, &["runs", "--version", "1"]).expect(2);
 }
 
 #[test]

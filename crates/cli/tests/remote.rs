@@ -38,6 +38,8 @@ graph LOOPED --expand --format dot
 graph wait.json
 workflows
 workflows --json
+runs --workflow echo --version 1 --json
+runs --workflow echo --version 2
 workflows show echo
 workflows show echo --version 1
 workflows show echo --version 9

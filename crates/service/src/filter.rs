@@ -10,8 +10,8 @@ use crate::overrides::nearest;
 use crate::run_list::RunSelection;
 
 /// What the conditions of a filter are.
-const CONDITIONS: &str = "workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME, error=CODE, \
-     parent=RUN, waiting, dead, orphaned or unresolved";
+const CONDITIONS: &str = "workflow=ID, version=N, status=STATUS, label.KEY=VALUE, since=TIME, \
+     error=CODE, parent=RUN, waiting, dead, orphaned or unresolved";
 
 /// Reads the conditions of a filter. Child runs are meant where a condition is about them.
 ///
@@ -36,6 +36,11 @@ pub fn parse(
         let value = || value.ok_or_else(|| usage(condition, "there is no '='"));
         match key {
             "workflow" => filter.workflow = Some(value()?.into()),
+            "version" => {
+                let number = value()?.parse();
+                let wrong = |_| usage(condition, "it is not the number of a version");
+                filter.version = Some(number.map_err(wrong)?);
+            }
             "status" => filter.statuses.push(status(value()?)?),
             "since" => filter.since = Some(since(value()?, now())?),
             "error" => filter.error = Some(value()?.into()),
@@ -52,6 +57,7 @@ pub fn parse(
             },
         }
     }
+    selection.check()?;
     selection.fold_children();
     Ok(selection)
 }
@@ -125,6 +131,16 @@ mod tests {
         assert!(parsed(&["stat=x"]).is_err());
         let failure = parsed(&["status=Faild"]).expect_err("no status");
         assert_eq!(failure.hint.as_deref(), Some("did you mean 'Failed'?"));
+    }
+
+    #[test]
+    fn a_version_is_one_of_a_workflow() {
+        let chosen = parsed(&["version=3", "workflow=a"]).expect("a filter");
+        assert_eq!(chosen.filter.version, Some(3));
+        for wrong in [&["version=3"][..], &["workflow=a", "version=v3"]] {
+            let failure = parsed(wrong).expect_err("no filter");
+            assert_eq!(failure.code(), "USAGE", "{wrong:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use windlass_engine::history::last_change;
 use windlass_engine::{QueueReason, held_gate, load_latest};
 use windlass_store::{RunFilter, RunPage, RunRow, Wait as _};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::moment::readable;
 use crate::run_item::{Moment, RunDetails, RunState};
 use crate::run_queries::RunQueries;
@@ -32,6 +32,20 @@ pub struct RunSelection {
 }
 
 impl RunSelection {
+    /// Checks that the conditions make sense together.
+    ///
+    /// # Errors
+    /// A version without its workflow.
+    pub fn check(&self) -> Result<(), Failure> {
+        match (&self.filter.workflow, self.filter.version) {
+            (None, Some(version)) => {
+                let message = format!("version {version} of which workflow?");
+                Err(Failure::new(FailureKind::Usage, message).hint("name the workflow too"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Leaves child runs out where nothing was asked for that a child alone may have: a list shows
     /// them under their parents.
     pub fn fold_children(&mut self) {

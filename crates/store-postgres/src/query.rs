@@ -14,6 +14,7 @@ use windlass_store::{
 use crate::append::{Parameter, row_arrays, upsert};
 use crate::codec::{
     Columns as _, Moment, RUN_COLUMNS, labels_text, limit, numbers, run_row, tenant, text, uuid,
+    version,
 };
 use crate::error::Fault;
 use crate::store::{PostgresStore, Session, blockable};
@@ -100,6 +101,9 @@ fn condition(filter: &RunFilter) -> (String, Vec<Parameter<'static>>) {
     }
     if let Some(workflow) = &filter.workflow {
         add("e.workflow = ?", Box::new(text(workflow).into_owned()));
+    }
+    if let Some(number) = filter.version {
+        add("e.version = ?", Box::new(version(number)));
     }
     if !filter.statuses.is_empty() {
         let statuses = filter.statuses.iter().map(|status| status.as_str());

@@ -334,6 +334,8 @@ pub struct RunFilter {
     pub tenant: TenantFilter,
     /// Of this workflow.
     pub workflow: Option<Box<str>>,
+    /// That started on this version of their workflow.
+    pub version: Option<u32>,
     /// In one of these statuses; empty is all.
     pub statuses: Vec<RunStatus>,
     /// With all of these labels.
@@ -371,6 +373,7 @@ impl RunFilter {
     pub fn matches(&self, row: &RunRow) -> bool {
         self.tenant.matches(row.tenant.as_deref())
             && self.workflow.as_ref().is_none_or(|w| *w == row.workflow)
+            && self.version.is_none_or(|version| version == row.version)
             && (self.statuses.is_empty() || self.statuses.contains(&row.status))
             && self
                 .labels

@@ -175,6 +175,8 @@ pub(super) struct Plan {
     parent: Option<RunId>,
     since: Option<i64>,
     #[serde(default)]
+    version: Option<u32>,
+    #[serde(default)]
     origin: Option<RunId>,
     #[serde(default)]
     error: Option<Box<str>>,
@@ -200,6 +202,7 @@ impl Plan {
             reason: request.actor.reason.as_deref().map(Into::into),
             dry_run,
             workflow: filter.workflow.clone(),
+            version: filter.version,
             statuses: filter.statuses.iter().map(ToString::to_string).collect(),
             labels: filter.labels.clone(),
             parent: filter.parent,
@@ -219,6 +222,7 @@ impl Plan {
         let filter = RunFilter {
             tenant: job.tenants(),
             workflow: self.workflow.clone(),
+            version: self.version,
             statuses: statuses.filter_map(|name| name.parse().ok()).collect(),
             labels: self.labels.clone(),
             parent: self.parent,

@@ -44,6 +44,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
                 failures::TIME_INVALID,
                 failures::LABEL_INVALID,
                 failures::RUN_NOT_FOUND,
+                failures::USAGE,
                 failures::STORE_TIMEOUT,
                 failures::STORE_UNAVAILABLE,
             ],
@@ -73,6 +74,8 @@ pub(super) struct RunPath {
 pub(super) struct ListQuery {
     /// Of this workflow.
     workflow: Option<String>,
+    /// That started on this version of the workflow, which has to be named too.
+    version: Option<u32>,
     /// In one of these statuses; several with commas, or repeated.
     status: Vec<String>,
     /// With all of these labels, each as `key=value`.
@@ -219,6 +222,7 @@ pub(super) fn selection(queries: &RunQueries, query: &ListQuery) -> Result<RunSe
     let filter = RunFilter {
         tenant: queries.tenants.clone(),
         workflow: query.workflow.as_deref().map(Into::into),
+        version: query.version,
         statuses,
         labels: labels(&query.label)?,
         parent: run(&query.parent).transpose()?,
@@ -232,10 +236,12 @@ pub(super) fn selection(queries: &RunQueries, query: &ListQuery) -> Result<RunSe
         before,
         limit: query.limit.map_or(50, Between::get),
     };
-    Ok(RunSelection {
+    let selection = RunSelection {
         filter,
         orphaned: query.orphaned,
-    })
+    };
+    selection.check()?;
+    Ok(selection)
 }
 
 /// The runs of an address of the page, which may say more than which runs are meant.
@@ -247,6 +253,7 @@ pub(crate) fn page_selection(queries: &RunQueries, query: &str) -> Result<RunSel
         let value = value.into_owned();
         match &*name {
             "workflow" => chosen.workflow = Some(value),
+            "version" => chosen.version = Some(version(&value)?),
             "status" => chosen.status.push(value),
             "label" => chosen.label.push(value),
             "from" => chosen.from = Some(value),
@@ -266,6 +273,13 @@ pub(crate) fn page_selection(queries: &RunQueries, query: &str) -> Result<RunSel
     let mut selection = selection(queries, &chosen)?;
     selection.fold_children();
     Ok(selection)
+}
+
+fn version(text: &str) -> Result<u32, Failure> {
+    text.parse().map_err(|_| {
+        let message = format!("version={text}: it is the number of a version");
+        Failure::new(FailureKind::Usage, message)
+    })
 }
 
 fn cursor(text: &str) -> Result<RunId, Failure> {

@@ -8,6 +8,9 @@ pub(crate) struct Runs {
     /// Only runs of this workflow
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: Option<String>,
+    /// Only runs that started on this version of the workflow
+    #[arg(long, value_name = "N", requires = "workflow")]
+    pub(crate) version: Option<u32>,
     /// Only runs in this status; may be repeated
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Vec<String>,

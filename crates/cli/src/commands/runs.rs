@@ -198,6 +198,7 @@ fn selection(arguments: &Runs) -> Result<RunSelection, Failure> {
     }
     let filter = RunFilter {
         workflow: arguments.workflow.as_deref().map(Into::into),
+        version: arguments.version,
         statuses,
         labels: labels(&arguments.label)?,
         error: arguments.error.as_deref().map(Into::into),

@@ -68,6 +68,9 @@ fn list_url(server: &Server, selection: &RunSelection) -> Url {
         if let Some(workflow) = &filter.workflow {
             add("workflow", workflow);
         }
+        if let Some(version) = filter.version {
+            add("version", &version.to_string());
+        }
         for status in &filter.statuses {
             add("status", status.as_str());
         }

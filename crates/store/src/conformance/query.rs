@@ -297,6 +297,7 @@ fn start_twelve<S: Backend>(store: &S) {
         let mut row = row(run_id(n));
         row.tenant = (n % 2 == 0).then(|| "acme".into());
         row.workflow = if n % 3 == 0 { "three" } else { "other" }.into();
+        row.version = if n < 6 { 1 } else { 2 };
         row.status = RunStatus::ALL[n as usize % 6];
         row.created_at = Millis(n as i64 * 10);
         if n % 4 == 0 {
@@ -351,6 +352,20 @@ fn filters_pick_rows<S: Backend>(store: &S) {
         f.statuses = open.to_vec();
     };
     check(&both, &[6, 0]);
+    check(&|f| f.version = Some(2), &[11, 10, 9, 8, 7, 6]);
+    check(&|f| f.version = Some(3), &[]);
+    let of_version = |f: &mut RunFilter| {
+        f.workflow = three();
+        f.version = Some(2);
+    };
+    check(&of_version, &[9, 6]);
+    let their_version = |f: &mut RunFilter| {
+        f.tenant = acme();
+        f.workflow = Some("other".into());
+        f.version = Some(1);
+        f.statuses = open.to_vec();
+    };
+    check(&their_version, &[2]);
     let all = |f: &mut RunFilter| {
         f.tenant = acme();
         f.workflow = three();
