@@ -14,6 +14,11 @@ export const BECOMES = {
   NodeSetByHand: 'Succeeded',
 };
 
+/** What is remembered of a node of a snapshot: its values can be large, and the panel asks for those of one. @param {any} node @param {import('./model.js').NodeState | undefined} before */
+export function withoutValues({ input: _input, output: _output, ...rest }, before) {
+  return { ...before, ...rest, name: rest.name ?? before?.name };
+}
+
 const FINAL = ['Succeeded', 'Failed', 'Cancelled', 'Skipped', 'Blocked'];
 
 /**

@@ -8,8 +8,8 @@ import { getToken } from '../lib/session.js';
 import { STATUSES } from '../graph/glyph.js';
 import { Scene, toggleOpen } from '../graph/scene.js';
 import { makeMarks } from './marks.js';
-import { eventAt } from './moment.js';
-import { BECOMES, changeOf, iterationsAfter, runStatusAfter, stateAt } from './change.js';
+import { eventAt, within } from './moment.js';
+import { BECOMES, changeOf, iterationsAfter, runStatusAfter, stateAt, withoutValues } from './change.js';
 
 /** @typedef {{ status: string, attempts: number, startedAt: string | null, endedAt: string | null, name?: string | null, kind?: string, actionType?: string | null, error?: any, child?: string, signal?: string, due?: string, iterations?: any, counts?: any, compensation?: any, blockedBy?: string[], handled?: boolean | null }} NodeState */
 
@@ -77,6 +77,7 @@ export class RunModel extends EventTarget {
   async load() {
     const known = [rememberedAnswer('statuses') ?? this.fetchStatuses(), rememberedAnswer('layout') ?? this.fetchLayout()];
     const [statuses, packed] = await Promise.all(known);
+    this.at = within(this.at, statuses);
     this.scene = new Scene(packed);
     this.id = statuses.executionId;
     this.takeStatuses(statuses);
@@ -126,12 +127,7 @@ export class RunModel extends EventTarget {
   /** @param {any} exec */
   take(exec) {
     this.exec = exec;
-    for (const [path, node] of Object.entries(exec.nodes ?? {})) {
-      // Values can be large; the panel asks for those of one node.
-      const { output: _, ...rest } = node;
-      const before = this.nodes.get(path);
-      this.nodes.set(path, { ...before, ...rest, name: rest.name ?? before?.name });
-    }
+    for (const [path, node] of Object.entries(exec.nodes ?? {})) this.nodes.set(path, withoutValues(node, this.nodes.get(path)));
     this.mark('run');
     this.mark('nodes');
   }
@@ -284,7 +280,10 @@ export class RunModel extends EventTarget {
   /** Shows the run as it was after an event; null follows it again. @param {number | null} at */
   async travel(at) {
     this.at = at;
-    const [statuses, exec] = [await this.fetchStatuses(), await this.fetchRun()];
+    const statuses = await this.fetchStatuses();
+    if (this.at !== at) return;
+    this.at = at = within(at, statuses);
+    const exec = await this.fetchRun();
     if (this.at !== at) return;
     this.nodes.clear();
     this.takeStatuses(statuses);

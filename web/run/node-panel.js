@@ -70,15 +70,14 @@ export class NodePanel extends HTMLElement {
     const mine = ++this.asked;
     try {
       const escaped = path.split('/').map(encodeURIComponent).join('/');
-      const node =
-        model.at === null
-          ? await get(`${runPath(model.id)}/nodes/${escaped}`, model.signal)
-          : (model.exec.nodes?.[path] ?? (await nodeAt(model, path, model.at)));
+      const { at } = model;
+      const place = `${runPath(model.id)}/nodes/${escaped}`;
+      const node = at === null ? await get(place, model.signal) : await getIfAny(`${place}?at=${at}`, model.signal);
       if (!node) {
-        if (mine === this.asked) fill(this, this.head(path, null), h('p', { class: 'muted' }, `Not there yet at event ${number(model.at ?? 0)}.`));
+        if (mine === this.asked) fill(this, this.head(path, null), h('p', { class: 'muted' }, `Not there yet at event ${number(at ?? 0)}.`));
         return;
       }
-      const open = !['Succeeded', 'Failed', 'Skipped', 'Cancelled'].includes(node.status) && model.at === null;
+      const open = !['Succeeded', 'Failed', 'Skipped', 'Cancelled'].includes(node.status) && at === null;
       const why = open ? await getIfAny(`${runPath(model.id)}/why?node=${encodeURIComponent(path)}`, model.signal) : null;
       if (mine === this.asked) this.draw(model, path, node, why);
     } catch (error) {
@@ -130,6 +129,8 @@ export class NodePanel extends HTMLElement {
     const reason = why?.nodes?.find((/** @type {any} */ item) => item.node === path)?.reason;
     const own = (node.actions ?? []).filter((/** @type {any} */ action) => !action.compensation);
     const last = own.at(-1);
+    // The log has the input of an attempt when it has ended, and a child run's from its start.
+    const input = last?.parameters ?? node.input ?? null;
     const took = node.startedAt ? (node.endedAt ? Date.parse(node.endedAt) : clockOf(model)) - Date.parse(node.startedAt) : null;
     const box = /** @type {HTMLElement} */ (this);
     const scroll = box.scrollTop;
@@ -159,8 +160,8 @@ export class NodePanel extends HTMLElement {
         fact('Handled', node.handled === true ? 'yes, by a failure edge' : null),
         fact('Worker', last?.worker),
       ),
-      own.length > 1 || node.status === 'Failed' ? attempts(own) : null,
-      last ? valueBlock('Input', last.parameters) : null,
+      own.length > 1 || own.some((/** @type {any} */ action) => action.error) ? attempts(own) : null,
+      input !== null || last?.endedAt ? valueBlock('Input', input) : null,
       node.output !== null || node.status === 'Succeeded' ? valueBlock('Output', node.output) : null,
       ancestry(model, path, node),
       node.compensation ? attempts(node.actions?.filter((/** @type {any} */ action) => action.compensation) ?? [], 'Attempts to undo it') : null,
@@ -264,13 +265,6 @@ export class NodePanel extends HTMLElement {
       h('p', { class: 'muted' }, 'Choose a node in the graph, the timeline or the events to see its values.'),
     );
   }
-}
-
-/** A node of a run whose snapshot leaves nodes out, as it was then; null if it was not there yet. @param {import('./model.js').RunModel} model @param {string} path @param {number} at */
-async function nodeAt(model, path, at) {
-  const query = new URLSearchParams({ at: String(at), nodes: path });
-  const exec = await get(`${runPath(model.id)}?${query}`, model.signal);
-  return exec.nodes[path] ?? null;
 }
 
 customElements.define('w-node', NodePanel);

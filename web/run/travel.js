@@ -13,6 +13,8 @@ export class Travel extends HTMLElement {
     this.back = h('button', { type: 'button', class: 'button small', on: { click: () => setParams({ at: null }) } }, 'Now');
     /** @type {import('./model.js').RunModel | null} */
     this.model = null;
+    /** An event that was asked for and is not there. */
+    this.missing = 0;
     const go = debounce(90, () => setParams({ at: this.range.value }, { replace: true }));
     this.range.addEventListener('input', () => {
       this.words(Number(this.range.value));
@@ -42,10 +44,9 @@ export class Travel extends HTMLElement {
 
   /** @param {number | null} at */
   words(at) {
-    fill(
-      this.word,
-      at === null ? `all ${number(Number(this.range.max))} events` : `after event ${number(at)} of ${number(Number(this.range.max))}`,
-    );
+    const total = Number(this.range.max);
+    const missing = at === total && this.missing > total ? `; there is no event ${number(this.missing)}` : '';
+    fill(this.word, at === null ? `all ${number(total)} events` : `after event ${number(at)} of ${number(total)}${missing}`);
     const event = this.model?.moment;
     const known = at !== null && event?.position === at;
     fill(this.what, known ? [h('strong', null, event.kind), ' ', event.node ? h('code', null, event.node) : null, ' ', clock(event.at)] : null);

@@ -44,7 +44,8 @@ const BECOMES = {
   NodeBlocked: 'Blocked',
 };
 
-test('after every event the page shows what the engine folds up to it', async () => {
+/** A server with a run of the story that has ended, its events, and a page. @param {(page: any, run: string, items: any[], server: Server) => Promise<void>} work */
+async function told(work) {
   const server = await Server.start();
   const chromium = await launch();
   try {
@@ -53,6 +54,70 @@ test('after every event the page shows what the engine folds up to it', async ()
     await server.until(run, (now) => now.status === 'Failed');
     const { items } = await server.api('GET', `/executions/${run}/events?limit=1000`);
     const page = await chromium.page(server);
+    await work(page, run, items, server);
+    assert.deepEqual(page.wrong, []);
+  } finally {
+    await chromium.browser.close();
+    await server.remove();
+  }
+}
+
+test('a node has the input and the attempts that it had by then', async () => {
+  await told(async (page, run, items) => {
+    const place = (/** @type {string} */ kind, /** @type {string} */ node) =>
+      items.find((event) => event.kind === kind && event.node === node).position;
+    const panel = page.locator('.node-panel');
+    const attempts = panel.locator('.attempts > li');
+    const input = panel.locator('.sect', { has: page.getByRole('heading', { name: 'Input' }) });
+    await page.goTo(`/runs/${run}?node=call&at=${place('NodeRetryScheduled', 'call')}`);
+    await panel.locator('.node-title').getByText('Waiting').waitFor();
+    await counted(attempts, 1);
+    await attempts.filter({ hasText: /Failed[\s\S]*HTTP_503/ }).waitFor();
+    await input.filter({ hasText: 'HTTP_503' }).waitFor();
+    await page.goTo(`/runs/${run}?node=call&at=${items.length}`);
+    await panel.locator('.node-title').getByText('Succeeded').waitFor();
+    await counted(attempts, 2);
+    // Before it began it had neither, and a node in a loop was not there.
+    await page.goTo(`/runs/${run}?node=call&at=1`);
+    await panel.locator('.node-title').getByText('Pending').waitFor();
+    await counted(attempts, 0);
+    await counted(input, 0);
+    await page.goTo(`/runs/${run}?node=each[0]/work&at=1`);
+    await panel.getByText('Not there yet at event 1.').waitFor();
+    await page.goTo(`/runs/${run}?node=each[0]/work&at=${items.length}`);
+    await panel.locator('.node-title').getByText('Succeeded').waitFor();
+  });
+});
+
+test('an address past the end of the log shows the newest event, and says so', async () => {
+  await told(async (page, run, items) => {
+    const last = items.length;
+    await page.goTo(`/runs/${run}?node=call&at=100000`);
+    await page.waitForURL((/** @type {URL} */ url) => url.searchParams.get('at') === String(last));
+    await page.locator('.pill').getByText(`as it was at event ${last}`, { exact: true }).waitFor();
+    await page.locator('.travel').getByText(`after event ${last} of ${last}; there is no event 100,000`, { exact: true }).waitFor();
+    await page.locator(`.event.here[data-place="${last - 1}"]`).waitFor();
+    assert.equal(await page.locator('.travel input').inputValue(), String(last));
+    await page.locator('.travel').getByRole('button', { name: 'Now' }).click();
+    await page.locator('.travel').getByText(`all ${last} events`, { exact: true }).waitFor();
+    // What is no position means the present.
+    for (const wrong of ['0', '-3', '2.5', 'x']) {
+      await page.goTo(`/runs/${run}?at=${wrong}&node=call`);
+      await page.waitForURL((/** @type {URL} */ url) => !url.searchParams.has('at'));
+      await page.locator('.travel').getByText(`all ${last} events`, { exact: true }).waitFor();
+    }
+    // Also when the address changes while the run is open.
+    await page.evaluate(() => {
+      history.pushState(null, '', `${location.pathname}?at=5000`);
+      dispatchEvent(new PopStateEvent('popstate'));
+    });
+    await page.waitForURL((/** @type {URL} */ url) => url.searchParams.get('at') === String(last));
+    await page.locator('.travel').getByText('there is no event 5,000').waitFor();
+  });
+});
+
+test('after every event the page shows what the engine folds up to it', async () => {
+  await told(async (page, run, items, server) => {
     await page.goTo(`/runs/${run}`);
     await page.getByText(`all ${items.length} events`).waitFor();
     /** @type {Map<string, string>} */
@@ -88,9 +153,5 @@ test('after every event the page shows what the engine folds up to it', async ()
       await page.locator(`.event.here[data-place="${event.position - 1}"]`).waitFor();
       await counted(page.locator('.event.here'), 1);
     }
-    assert.deepEqual(page.wrong, []);
-  } finally {
-    await chromium.browser.close();
-    await server.remove();
-  }
+  });
 });

@@ -13,6 +13,7 @@ import { Timeline } from '../run/timeline.js';
 import { EventLog } from '../run/events.js';
 import { NodePanel } from '../run/node-panel.js';
 import { Travel } from '../run/travel.js';
+import { momentOf } from '../run/moment.js';
 
 const PANES = [
   ['graph', 'Graph'],
@@ -48,8 +49,7 @@ class Run extends View {
     this.model = model;
     try {
       model.open = openBoxes(now.params.getAll('open'));
-      const at = Number(now.params.get('at') ?? 0);
-      if (at > 0) model.at = at;
+      model.at = momentOf(now.params);
       const { log, travel } = this.build(model);
       model.addEventListener('run', () => this.ready(), { once: true });
       // Graph and events come first: what follows can take long for a long run.
@@ -58,6 +58,7 @@ class Run extends View {
       await model.load();
       setTitle(`${model.exec.status} · ${model.exec.workflowId}`);
       model.addEventListener('run', () => setTitle(`${model.exec.status} · ${model.exec.workflowId}`));
+      this.arrived(model, momentOf(now.params));
       this.choose(now.params);
       travel.attach(model, () => Math.max(log.total, model.position));
       // Medians of many runs take the server a while: they come last.
@@ -147,15 +148,28 @@ class Run extends View {
   routed(now) {
     const model = this.model;
     if (!model?.exec) return;
-    const at = now.params.get('at') ? Number(now.params.get('at')) : null;
+    const at = momentOf(now.params);
     if (at !== model.at)
-      void model.travel(at).catch((error) =>
-        fill(
-          this.travel ?? this,
-          failure(error, () => setParams({ at: null })),
-        ),
-      );
+      void model
+        .travel(at)
+        .then(() => this.arrived(model, at))
+        .catch((error) =>
+          fill(
+            this.travel ?? this,
+            failure(error, () => setParams({ at: null })),
+          ),
+        );
+    else this.arrived(model, at);
     this.choose(now.params);
+  }
+
+  /** The address says what is shown, also where it named no event of the run. @param {RunModel} model @param {number | null} asked */
+  arrived(model, asked) {
+    const params = new URLSearchParams(location.search);
+    if (momentOf(params) !== asked || (params.get('at') ?? '') === String(model.at ?? '')) return;
+    if (this.travel && asked !== null) this.travel.missing = asked;
+    setParams({ at: model.at }, { replace: true });
+    this.travel?.update();
   }
 
   /** @param {URLSearchParams} params */

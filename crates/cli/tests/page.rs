@@ -319,6 +319,54 @@ fn a_run_that_was_opened_again_is_shown_as_it_was_before() {
     same_afterwards(&client, &place, &seen);
 }
 
+/// The attempts that ended by then, and the values that the log had by then.
+#[test]
+fn a_node_is_shown_as_it_was_after_each_event() {
+    let (_world, _server, client) = with_orders();
+    let run = asking(&client);
+    let place = format!("/api/v1/executions/{run}");
+    let events = get(&client, &format!("{place}/events?limit=10000"));
+    let events = events["items"].as_array().expect("events").clone();
+    for event in &events {
+        let position = event["position"].as_u64().expect("a position");
+        let then = get(&client, &format!("{place}/nodes/flaky?at={position}"));
+        let whole = format!("{place}?at={position}&include=actions&nodes=flaky");
+        let whole = get(&client, &whole);
+        let state = &whole["nodes"]["flaky"];
+        for key in [
+            "status",
+            "input",
+            "output",
+            "error",
+            "attempts",
+            "startedAt",
+        ] {
+            assert_eq!(then[key], state[key], "{key} after {event}");
+        }
+        let attempts = whole["actions"].as_array().expect("attempts").iter();
+        let attempts: Vec<&Value> = attempts.filter(|it| it["node"] == "flaky").collect();
+        assert_eq!(then["actions"], json!(attempts), "after {event}");
+        assert_eq!(then["runStatus"], whole["status"], "after {event}");
+        if (&event["kind"], &event["node"]) == (&json!("NodeRetryScheduled"), &json!("flaky")) {
+            let one = then["actions"].as_array().expect("attempts");
+            assert_eq!(one.len(), 1, "{then}");
+            assert_eq!(one[0]["parameters"]["code"], "NO");
+            assert_eq!(
+                (&then["commands"], &then["why"]),
+                (&Value::Null, &Value::Null)
+            );
+        }
+    }
+    let now = get(&client, &format!("{place}/nodes/flaky"));
+    let past_the_end = get(&client, &format!("{place}/nodes/flaky?at=1000000"));
+    assert_eq!(past_the_end["actions"], now["actions"]);
+    assert_eq!(now["actions"].as_array().map(Vec::len), Some(2));
+    let early = client.get(&format!("{place}/nodes/each[0]/pick?at=1"));
+    early.refused(404, "NODE_NOT_FOUND");
+    let none = client.get(&format!("{place}/nodes/flaky?at=0"));
+    none.refused(400, "QUERY_INVALID");
+}
+
 #[test]
 fn the_runs_of_a_version_are_listed_and_acted_on() {
     let (world, server, client) = serving(&[WAIT]);

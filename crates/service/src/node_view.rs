@@ -1,20 +1,22 @@
 //! One node instance with all that is known of it: its part of the execution's own JSON, its
 //! attempts, what it waits for, and the commands that the run's rules allow on it now.
 
+use std::num::NonZeroU64;
+
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::event::Actor;
 use windlass_core::run::Run;
-use windlass_core::{NodeStatus, RunId};
-use windlass_engine::view::{self, AttemptFilter, Nodes};
+use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_engine::view::{self, AttemptFilter, Nodes, Progress};
 use windlass_store::Wait as _;
 
 use crate::dry_run;
 use crate::failure::{Failure, FailureKind};
 use crate::members::Members;
-use crate::run_queries::RunQueries;
+use crate::run_queries::{RunQueries, no_such_run};
 use crate::wait_state::has_instance;
 use crate::why::{self, no_such_node};
 
@@ -44,22 +46,66 @@ pub fn node_json(queries: &RunQueries, run: RunId, name: &str) -> Result<String,
     let answer = why.nodes.first();
     let reason = answer.map(|answer| &*answer.reason);
     let commands = commands(queries, &loaded.run, path);
-    let unreadable = |error| Failure::new(FailureKind::OutputFailed, error);
-    let mut node = picked(&text, run, path)
-        .map_err(unreadable)?
-        .ok_or_else(|| no_such_node(path))?;
-    if let Some(input) = child_input(queries, &node) {
-        node.set("input", &input).map_err(unreadable)?;
-    }
-    let ended = loaded.run.status().is_final();
+    let mut node = whole_node(queries, run, path, &text)?;
     node.set("why", &reason).map_err(unreadable)?;
     node.set("waitsFor", &answer.map(|answer| &answer.waits_for))
         .map_err(unreadable)?;
-    node.set("runStatus", &loaded.run.status().as_str())
-        .map_err(unreadable)?;
-    node.set("runEnded", &ended).map_err(unreadable)?;
+    set_status(&mut node, loaded.run.status())?;
     node.set("commands", &commands).map_err(unreadable)?;
     serde_json::to_string(&node).map_err(unreadable)
+}
+
+/// One node as it was after one of the run's events, by its position; as it is now, if the run
+/// has had fewer. What it waited for is left out, and so are commands: they are about now.
+///
+/// # Errors
+/// There is no such run, the node was not there yet, several are meant, or it cannot be read.
+pub fn node_json_at(
+    queries: &RunQueries,
+    run: RunId,
+    name: &str,
+    at: NonZeroU64,
+) -> Result<String, Failure> {
+    let mut progress = Progress::new(run);
+    progress.read(&*queries.store, &queries.plans, Some(at))?;
+    let state = progress.run().ok_or_else(|| no_such_run(run))?;
+    let (path, status) = (find(state, name)?, state.status());
+    let options = view::Options {
+        actions: AttemptFilter::Of(path.clone()),
+        nodes: Nodes::Only([path.clone()].into()),
+        ..view::Options::default()
+    };
+    let mut text = Vec::new();
+    progress.write(&*queries.store, &queries.plans, &options, &mut text)?;
+    let mut node = whole_node(queries, run, &path, &text)?;
+    set_status(&mut node, status)?;
+    serde_json::to_string(&node).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> Failure {
+    Failure::new(FailureKind::OutputFailed, error)
+}
+
+/// What the execution's JSON says of a node.
+fn whole_node(
+    queries: &RunQueries,
+    run: RunId,
+    path: &str,
+    text: &[u8],
+) -> Result<Members, Failure> {
+    let node = picked(text, run, path).map_err(unreadable)?;
+    let mut node = node.ok_or_else(|| no_such_node(path))?;
+    if let Some(input) = child_input(queries, &node) {
+        node.set("input", &input).map_err(unreadable)?;
+    }
+    Ok(node)
+}
+
+/// Says how the node's run stands.
+fn set_status(node: &mut Members, status: RunStatus) -> Result<(), Failure> {
+    node.set("runStatus", &status.as_str())
+        .map_err(unreadable)?;
+    node.set("runEnded", &status.is_final()).map_err(unreadable)
 }
 
 /// What a node gave the child run that it started: the child's trigger.

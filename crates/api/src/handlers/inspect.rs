@@ -17,7 +17,7 @@ use windlass_core::{Digest, RunId};
 use windlass_engine::history::{PublicEvent, for_each_event};
 use windlass_engine::{RunEventStream, StreamItem};
 use windlass_graph::{Format, RenderOptions, render};
-use windlass_service::node_view::node_json;
+use windlass_service::node_view::{node_json, node_json_at};
 use windlass_service::progress::ProgressCache;
 use windlass_service::{
     Failure, FailureKind, RunQueries, drawing, export, listing, run_list, verifying, why,
@@ -230,14 +230,26 @@ struct NodePath {
     path: String,
 }
 
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct NodeQuery {
+    /// As it was after the event at this position, without what can be done about it; as it is
+    /// now, if the run has had fewer events.
+    at: Option<NonZeroU64>,
+}
+
 async fn node(
     State(app): State<App>,
     caller: Caller,
     Path(path): Path<NodePath>,
+    Query(query): Query<NodeQuery>,
 ) -> Result<RawJson<NodeShape>, ApiError> {
     let run = app.find(&caller, &path.id).await?.run;
     let answer = app
-        .read(&caller, move |queries| node_json(queries, run, &path.path))
+        .read(&caller, move |queries| match query.at {
+            None => node_json(queries, run, &path.path),
+            Some(at) => node_json_at(queries, run, &path.path, at),
+        })
         .await?;
     Ok(RawJson::new(answer))
 }
