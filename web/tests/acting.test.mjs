@@ -2,6 +2,7 @@
  * Every command that the page offers, given by its dialog to a real server.
  */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { after, afterEach, before, test } from 'node:test';
 import { Server, launch } from './harness.mjs';
 import { release } from './definitions.mjs';
@@ -88,6 +89,61 @@ test('a run is started with the form of the trigger, which says what is wrong', 
   await page.locator('.run-title').getByText('Succeeded').waitFor();
   const run = await server.api('GET', `/executions/${page.url().split('/runs/')[1]}`);
   assert.deepEqual(run.trigger, { amount: 10, size: 'large', tags: ['new'] });
+});
+
+/** What a start asks for, as the run has it. @param {any} run */
+function asked({ trigger, labels, priority, version, workflowId }) {
+  return { trigger, labels, priority, version, workflowId };
+}
+
+/** Runs a command that the page shows. @param {string} command */
+function sh(command) {
+  const own = command.replace(/^windlass /, `'${process.env.WINDLASS_BIN}' `).replace(/^curl /, 'curl -sS ');
+  return execFileSync('sh', ['-c', own], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+}
+
+test('a start is shown as commands that do the same', async () => {
+  await server.publish({ ...order, id: 'twice' });
+  await server.publish({ ...order, id: 'twice', description: 'the second' });
+  page = await chromium.page(server);
+  await page.goTo('/workflows/twice?tab=start&version=1');
+  const form = page.locator('.start-form');
+  await form.getByLabel('Amount').fill('-7');
+  await form.getByLabel('Size').selectOption({ label: 'small' });
+  await form.getByText('Request id, labels, priority').click();
+  await form.getByLabel('Labels').fill("team=o'hare n=1 n=2");
+  await form.getByText('a key is given twice').waitFor();
+  await form.getByLabel('Labels').fill("team=o'hare n=$HOME");
+  await form.getByLabel('Priority, 0 to 9').fill('8');
+  await form.getByLabel('Request id').fill('-first');
+  await form.getByText('The same as a command').click();
+  /** @param {string} id */
+  const commands = async (id) => {
+    await form.getByLabel('Request id').fill(id);
+    await form.locator('.command code', { hasText: id }).first().waitFor();
+    return form.locator('.command code').allInnerTexts();
+  };
+  const [cli] = await commands('-by-cli');
+  // Long command lines go on in the next line, between words.
+  for (const code of await form.locator('.command code').all())
+    assert.ok(await code.evaluate((/** @type {HTMLElement} */ box) => box.scrollWidth <= box.clientWidth), await code.innerText());
+  const byCli = sh(cli).trim();
+  const [, curl] = await commands('by-curl');
+  const byCurl = JSON.parse(sh(curl)).executionId;
+  await commands('by-button');
+  await form.getByRole('button', { name: 'Start' }).click();
+  await page.waitForURL(/\/runs\//);
+  const byButton = page.url().split('/runs/')[1];
+  const runs = await Promise.all([byButton, byCli, byCurl].map((id) => server.until(id, (now) => now.status === 'Succeeded')));
+  const expected = {
+    trigger: { amount: -7, size: 'small', tags: [] },
+    labels: { team: "o'hare", n: '$HOME' },
+    priority: 8,
+    version: 1,
+    workflowId: 'twice',
+  };
+  for (const run of runs) assert.deepEqual(asked(run), expected);
+  assert.deepEqual(runs.map((run) => run.requestId), ['by-button', '-by-cli', 'by-curl']);
 });
 
 test('a run is paused, resumed and cancelled, each with its reason', async () => {

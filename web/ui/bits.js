@@ -133,9 +133,9 @@ export function commandLine(text, label) {
   );
 }
 
-/** Words stay whole where a line ends: a break after `-` would read as another flag. @param {string} text */
+/** Words stay whole where a line ends: a break after `-` would read as another flag. Spaces lie between them, where a line may end. @param {string} text */
 function wordsOf(text) {
-  return text.split(/(?<= )/).map((word) => (word.length < 24 ? h('span', { class: 'word' }, word) : word));
+  return text.split(/( )/).map((word) => (word !== ' ' && word.length < 24 ? h('span', { class: 'word' }, word) : word));
 }
 
 /** A command for the server that this page is of. @param {string} words */

@@ -46,9 +46,9 @@ export function startForm(id, definition, version, newest) {
     const words = labels.value.split(/\s+/).filter(Boolean);
     const wrong = words.find((word) => word.indexOf('=') < 1);
     if (wrong) throw new Error(`Labels: ${wrong} is not key=value.`);
-    const given = Object.fromEntries(
-      words.map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
-    );
+    const pairs = words.map((word) => [word.slice(0, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]);
+    const given = Object.fromEntries(pairs);
+    if (Object.keys(given).length < pairs.length) throw new Error('Labels: a key is given twice.');
     return {
       trigger: trigger.read(),
       ...(request.value.trim() ? { requestId: request.value.trim() } : {}),
@@ -64,16 +64,7 @@ export function startForm(id, definition, version, newest) {
       fill(result);
       fill(
         commands,
-        commandLine(
-          cli(
-            `start ${id}${version !== newest ? ` --version ${version}` : ''} --trigger ${shell(JSON.stringify(now.trigger ?? null))}${now.requestId ? ` --request-id ${shell(now.requestId)}` : ''}${Object.entries(
-              now.labels ?? {},
-            )
-              .map(([k, v]) => ` --label ${shell(`${k}=${v}`)}`)
-              .join('')}`,
-          ),
-          'CLI',
-        ),
+        commandLine(cli(startWords(id, now)), 'CLI'),
         commandLine(curl('POST', `${workflowPath(id)}/execute`, now), 'curl'),
       );
     } catch (error) {
@@ -95,6 +86,18 @@ export function startForm(id, definition, version, newest) {
   });
   changed();
   return form;
+}
+
+/** The command that starts the same run as this request. @param {string} id @param {any} body */
+function startWords(id, { version, trigger, requestId, labels, priority }) {
+  // A value that begins like an option is joined to its name.
+  const option = (/** @type {string} */ name, /** @type {any} */ value) =>
+    value === undefined ? '' : ` --${name}${String(value).startsWith('-') ? '=' : ' '}${shell(String(value))}`;
+  const chosen = Object.entries(labels ?? {}).map(([key, value]) => option('label', `${key}=${value}`));
+  // A trigger that is left out is an empty object, here and in the request.
+  const given = trigger === undefined ? undefined : JSON.stringify(trigger);
+  const words = [option('version', version), option('trigger', given), option('request-id', requestId), ...chosen, option('priority', priority)];
+  return `start ${shell(id)}${words.join('')}`;
 }
 
 /** @param {string} id @param {string} name @param {HTMLElement} input */

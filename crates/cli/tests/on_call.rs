@@ -533,11 +533,14 @@ fn a_published_workflow_is_started_by_its_name() {
         trigger,
         "--label",
         "a=b",
+        "--priority",
+        "7",
         "--wait",
         "--json",
     ];
     let run = world.run(&waited).expect(0).json();
     assert_eq!(run["status"], "Succeeded");
+    assert_eq!(run["priority"], 7);
     assert_eq!(run["nodes"]["say"]["output"], json!({ "said": "hello" }));
     assert_eq!(run["labels"], json!({ "a": "b" }));
     let queued = world
@@ -574,6 +577,10 @@ fn a_published_workflow_is_started_by_its_name() {
     assert_eq!(server.client().ended(run.trim())["status"], "Succeeded");
     let waited = server.run(&world, &["start", "echo", "--wait", "--json"]);
     assert_eq!(waited.expect(0).json()["status"], "Succeeded");
+    let urgent = ["start", "echo", "--priority", "9"];
+    let run = server.run(&world, &urgent).expect(0).stdout;
+    assert_eq!(server.client().ended(run.trim())["priority"], 9);
+    world.run(&["start", "echo", "--priority", "10"]).expect(2);
     // Through the socket of the server, too.
     let run = world.run(&["start", "echo"]).expect(0).stdout;
     assert_eq!(server.client().ended(run.trim())["status"], "Succeeded");

@@ -22,6 +22,9 @@ pub(crate) struct Start {
     /// Add a label to the run
     #[arg(long = "label", value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<String>,
+    /// The run's priority, from 0 to 9; higher begins first
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=9))]
+    pub(crate) priority: u8,
     /// Wait for the end of the run, as `run` does; at most so many seconds, if they are given
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
     pub(crate) wait: Option<Option<f64>>,

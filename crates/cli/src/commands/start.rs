@@ -23,6 +23,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Start) -> Result<Exit, Failur
         trigger: trigger(arguments.trigger.as_deref())?,
         request_id: Some(given.unwrap_or_else(|| own.clone())),
         labels: labels(&arguments.labels)?,
+        priority: arguments.priority,
         ..StartRequest::default()
     };
     let is_made_up = request.request_id.as_ref() == Some(&own);

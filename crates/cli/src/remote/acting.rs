@@ -220,6 +220,7 @@ pub(crate) fn execute(
         trigger: Some(RawValue::from_string(asked.trigger.clone()).map_err(not_json)?),
         request_id: asked.request_id.as_deref().map(Into::into),
         labels: Some(asked.labels.clone()),
+        priority: Some(asked.priority),
         version,
         ..StartBody::default()
     };
