@@ -194,6 +194,33 @@ test('a disabled and a published workflow are shown as commands', async () => {
   await page.getByRole('dialog').getByText('--data-binary').waitFor();
 });
 
+test('a workflow is disabled, which its view then says, and enabled again', async () => {
+  await server.publish({ id: 'closing', nodes: [{ id: 'a', actionType: 'core.echo' }] });
+  page = await chromium.page(server);
+  await page.goTo('/workflows/closing');
+  await taken(page);
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: 'Disable', exact: true }).click();
+  assert.equal(await dialog.getByRole('button', { name: 'Enable', exact: true }).count(), 0);
+  await dialog.getByRole('button', { name: 'Disable', exact: true }).click();
+  await page.getByText('disabled: new runs are refused').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Start', exact: true }).count(), 0);
+  await assert.rejects(server.run('closing'), /WORKFLOW_DISABLED/);
+  // The address of its form leads to the graph.
+  await page.goTo('/workflows/closing?tab=start');
+  await page.locator('w-graph').waitFor();
+  await page.getByRole('button', { name: 'Enable', exact: true }).click();
+  assert.equal(await dialog.getByRole('button', { name: 'Disable', exact: true }).count(), 0);
+  await dialog.getByText('new runs are refused').waitFor();
+  await dialog.getByRole('button', { name: 'Enable', exact: true }).click();
+  await page.locator('.start-form').getByRole('button', { name: 'Start', exact: true }).waitFor();
+  assert.equal(await page.getByText('disabled: new runs').count(), 0);
+  // A dialog offers what fits the workflow as it is by now.
+  await server.api('DELETE', '/workflows/closing');
+  await page.getByRole('button', { name: 'Disable', exact: true }).click();
+  await dialog.getByRole('button', { name: 'Enable', exact: true }).waitFor();
+});
+
 test('the canvas writes hidden characters of names and conditions by their codes', async () => {
   page = await chromium.page(server);
   await page.addInitScript(() => {

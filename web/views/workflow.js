@@ -1,18 +1,18 @@
 // One workflow: its graph with statistics, versions and their difference, its runs, and a form to
 // start it.
 import { fill, h, keepFocus, setTitle } from '../lib/dom.js';
-import { api, get, getIfAny, workflowPath } from '../lib/api.js';
+import { get, getIfAny, workflowPath } from '../lib/api.js';
 import { View, failure, loading } from '../lib/view.js';
 import { can } from '../lib/session.js';
 import { setParams, withParams } from '../lib/router.js';
-import { button, cli, commandLine, copyButton, curl } from '../ui/bits.js';
-import { openDialog } from '../ui/dialog.js';
+import { button, copyButton } from '../ui/bits.js';
 import { showWhole } from '../ui/value.js';
-import { plural, shell } from '../lib/text.js';
+import { plural } from '../lib/text.js';
 import { GraphElement } from '../graph/view.js';
 import { Scene, openBoxes, toggleOpen } from '../graph/scene.js';
 import { layoutDraft } from '../graph/draft.js';
 import { pair, statisticsMarks, statisticsTable } from './workflow-marks.js';
+import { isEnabled, stateDialog } from './workflow-state.js';
 import { drawVersions, runsHref } from './workflow-versions.js';
 import { startForm } from './workflow-start.js';
 
@@ -32,6 +32,7 @@ class Workflow extends View {
     this.versions = [];
     this.asked = 0;
     this.shown = '';
+    this.enabled = true;
     /** By version, what became of its runs. @type {Map<number, any>} */
     this.counted = new Map();
   }
@@ -55,11 +56,13 @@ class Workflow extends View {
     const key = `${now.id} ${version}`;
     try {
       if (key !== this.shown) {
-        const [definition, versions] = await Promise.all([
+        const [definition, versions, enabled] = await Promise.all([
           get(`${workflowPath(now.id)}${version ? `?version=${encodeURIComponent(version)}` : ''}`, this.abort.signal),
           get(`${workflowPath(now.id)}/versions`, this.abort.signal),
+          isEnabled(now.id, this.abort.signal),
         ]);
         if (mine !== this.asked) return;
+        this.enabled = enabled;
         this.definition = definition;
         this.versions = versions.items;
         this.shown = key;
@@ -88,7 +91,9 @@ class Workflow extends View {
 
   /** @param {import('../lib/router.js').Route} now */
   draw(now) {
-    const tab = now.params.get('tab') ?? 'graph';
+    const starts = can('workflows:execute') && this.enabled;
+    const wanted = now.params.get('tab') ?? 'graph';
+    const tab = wanted === 'start' && !starts ? 'graph' : wanted;
     const newest = this.versions[0]?.version ?? 1;
     const version = Number(now.params.get('version') ?? newest);
     setTitle(`${this.definition.displayName ?? now.id}`);
@@ -106,7 +111,7 @@ class Workflow extends View {
       ['graph', 'Graph'],
       ['versions', 'Versions'],
       ['statistics', 'Statistics'],
-      ...(can('workflows:execute') ? [['start', 'Start']] : []),
+      ...(starts ? [['start', 'Start']] : []),
     ];
     fill(
       this,
@@ -121,6 +126,7 @@ class Workflow extends View {
           this.definition.displayName ? h('span', { class: 'mono muted' }, now.id) : null,
           copyButton(now.id, 'Copy the id'),
           pick,
+          this.enabled ? null : h('span', { class: 'pill wait' }, 'disabled: new runs are refused'),
           h('span', { class: 'spacer' }),
           now.params.get('version')
             ? h('a', { class: 'button', href: runsHref(now.id, version) }, `Runs of version ${version}`)
@@ -129,8 +135,8 @@ class Workflow extends View {
           can('workflows:manage')
             ? h('a', { class: 'button', href: `/editor?workflow=${encodeURIComponent(now.id)}&version=${version}` }, 'Edit')
             : null,
-          can('workflows:manage') ? button('Disable', () => this.disable(now.id), 'danger') : null,
-          can('workflows:execute') && tab !== 'start' ? button('Start', () => setParams({ tab: 'start' }), 'primary') : null,
+          can('workflows:manage') ? button(this.enabled ? 'Disable' : 'Enable', () => this.changeState(now.id), this.enabled ? 'danger' : '') : null,
+          starts && tab !== 'start' ? button('Start', () => setParams({ tab: 'start' }), 'primary') : null,
         ),
         this.definition.description ? h('p', { class: 'muted' }, this.definition.description) : null,
         h(
@@ -143,48 +149,15 @@ class Workflow extends View {
         content,
       ),
     );
-    if (tab === 'start' && can('workflows:execute')) fill(content, startForm(now.id, this.definition, version, newest));
+    if (tab === 'start') fill(content, startForm(now.id, this.definition, version, newest));
     else if (tab === 'versions') void drawVersions(content, now, { versions: this.versions, counted: this.counted, signal: this.abort.signal });
     else void this.drawGraph(content, now, version, tab === 'statistics');
   }
 
-  /** @param {string} id */
-  disable(id) {
-    const reply = h('div');
-    const content = h(
-      'div',
-      { class: 'sheet' },
-      h('p', null, 'No new runs start until it is enabled again. Runs under way continue.'),
-      reply,
-      h(
-        'details',
-        null,
-        h('summary', null, 'The same as a command'),
-        h(
-          'div',
-          { class: 'stack' },
-          commandLine(cli(`workflows disable ${shell(id)}`), 'CLI'),
-          commandLine(curl('DELETE', workflowPath(id)), 'curl'),
-          commandLine(cli(`workflows enable ${shell(id)}`), 'CLI'),
-          commandLine(curl('POST', `${workflowPath(id)}/enable`), 'curl'),
-        ),
-      ),
-      h(
-        'div',
-        { class: 'buttons' },
-        button('Disable', () => act('DELETE', ''), 'danger'),
-        button('Enable', () => act('POST', '/enable')),
-      ),
-    );
-    const dialog = openDialog(`Disable ${id}`, content);
-    const act = async (/** @type {string} */ method, /** @type {string} */ tail) => {
-      try {
-        await api(method, workflowPath(id) + tail);
-        dialog.close();
-      } catch (error) {
-        fill(reply, failure(error));
-      }
-    };
+  /** Asks once more: it may have been changed since the view was drawn. @param {string} id */
+  async changeState(id) {
+    const enabled = await isEnabled(id, this.abort.signal).catch(() => this.enabled);
+    if (this.isConnected) stateDialog(id, enabled, () => this.refresh());
   }
 
   /** @param {string} id @param {number} version @param {Set<string>} open @param {any} definition */

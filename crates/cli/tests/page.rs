@@ -407,6 +407,24 @@ fn the_runs_of_a_version_are_listed_and_acted_on() {
 }
 
 #[test]
+fn one_workflow_is_found_in_the_catalogue_with_how_it_stands() {
+    let (_world, _server, client) = serving(&[ECHO, WAIT]);
+    let place = "/api/v1/workflows?workflow=wait";
+    let found = |enabled: bool| {
+        let page = get(&client, place);
+        let items = page["items"].as_array().expect("workflows");
+        assert_eq!(items.len(), 1, "{page}");
+        assert_eq!(items[0]["workflowId"], "wait");
+        assert_eq!(items[0]["enabled"], enabled, "{page}");
+    };
+    found(true);
+    client.delete("/api/v1/workflows/wait").expect(200);
+    found(false);
+    let none = get(&client, "/api/v1/workflows?workflow=wai");
+    assert_eq!(none["items"], json!([]));
+}
+
+#[test]
 fn statistics_are_bounded_and_say_so() {
     let (_world, _server, client) = with_orders();
     for _ in 0..3 {

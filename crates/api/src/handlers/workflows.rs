@@ -151,6 +151,8 @@ pub(super) fn of_tenant(queries: &RunQueries, tenant: Option<String>) -> RunQuer
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
+    /// Only the workflow with this id; one of each tenant, for callers without one of their own.
+    workflow: Option<String>,
     /// The `next` of the previous page: continues after it.
     cursor: Option<String>,
     /// How many at most.
@@ -190,12 +192,14 @@ async fn list(
                     row.workflow
                 )
             };
+            let only = query.workflow.as_deref();
             let after = query.cursor.as_deref().map(super::executions::decode);
             let after = after.transpose()?;
             let after = after.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             let mut rows: Vec<_> = rows
                 .into_iter()
                 .filter(|row| after.as_ref().is_none_or(|after| key(row) > *after))
+                .filter(|row| only.is_none_or(|only| *only == *row.workflow))
                 .collect();
             rows.sort_by_cached_key(key);
             let more = rows.len() > limit;
