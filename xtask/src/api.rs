@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::test::{self, timed};
+use crate::test::{self, retried, timed};
 use server::Server;
 
 /// The same requests every time.
@@ -142,12 +142,11 @@ pub(crate) fn environment(target: &Path, name: &str, requirements: &Path) -> Res
         )?;
         let pip = folder.join("bin").join("pip");
         let words = ["install", "--quiet", "--disable-pip-version-check", "-r"];
-        let arguments = words
-            .iter()
-            .map(OsStr::new)
-            .chain([requirements.as_os_str()]);
-        command(pip, arguments)
-            .with_context(|| format!("the packages of {file} could not be installed from PyPI"))?;
+        retried(|| {
+            let arguments = words.iter().map(OsStr::new);
+            command(&pip, arguments.chain([requirements.as_os_str()]))
+        })
+        .with_context(|| format!("the packages of {file} could not be installed from PyPI"))?;
         fs::write(&stamp, &pins).context("the mark of the installation cannot be written")
     })?;
     Ok(folder)

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::api::{environment, target};
-use crate::test::{self, timed};
+use crate::test::{self, retried, timed};
 
 /// The oldest Node that the TypeScript client supports.
 const OLDEST_NODE: u32 = 20;
@@ -162,8 +162,7 @@ impl World {
         if fs::read_to_string(&stamp).is_ok_and(|had| had == lock) {
             return Ok(());
         }
-        let mut install = self.node.npm(&self.typescript);
-        run_command(install.args(["ci", "--silent"]))
+        retried(|| run_command(self.node.npm(&self.typescript).args(["ci", "--silent"])))
             .context("the packages of clients/typescript could not be installed from npm")?;
         fs::write(&stamp, &lock).context("the mark of the installation cannot be written")
     }

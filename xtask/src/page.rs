@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 
 use crate::api::target;
 use crate::clients::{Node, run_command};
-use crate::{performance, queue, test};
+use crate::test::{self, retried};
+use crate::{performance, queue};
 
 /// Tests the page: of a release build, unless a binary is named.
 ///
@@ -88,11 +89,9 @@ fn install(node: &Node, tests: &Path, folder: &Path) -> Result<PathBuf> {
     for name in ["package.json", "package-lock.json"] {
         fs::copy(tests.join(name), folder.join(name)).with_context(|| format!("copying {name}"))?;
     }
-    run_command(
-        node.npm(folder)
-            .args(["ci", "--silent", "--ignore-scripts"]),
-    )
-    .context("the packages of web/tests could not be installed from npm")?;
+    let words = ["ci", "--silent", "--ignore-scripts"];
+    retried(|| run_command(node.npm(folder).args(words)))
+        .context("the packages of web/tests could not be installed from npm")?;
     fs::write(&stamp, &wanted).context("the mark of the installation cannot be written")?;
     Ok(modules)
 }

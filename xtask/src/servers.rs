@@ -1,6 +1,6 @@
-//! Servers that a benchmark needs, started by the scripts of the tests with the settings of
-//! production: in a scratch folder, on a free port. They stop when they are dropped, or when this
-//! process ends, however it ends.
+//! Servers: where their programs are, found or installed by the scripts of the tests; and those that
+//! a benchmark needs, started by the same scripts with the settings of production: in a scratch
+//! folder, on a free port. They stop when they are dropped, or when this process ends, however it ends.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::api::target;
+use crate::test::retried;
 
 /// Longer than a slow machine needs to start one.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -44,8 +45,7 @@ impl Server {
     }
 
     fn start(root: &Path, kind: &str, sync: &str) -> Result<Self> {
-        let scripts = root.join("crates/test-support/src").join(kind);
-        let program = program(root, &scripts)?;
+        let program = program(root, kind)?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let folder = scratch(kind, port)?;
         let user = File::create(folder.join("users.lock"))?;
@@ -53,7 +53,7 @@ impl Server {
         let log = File::create(folder.join("log"))?;
         // In a group of its own: it ends by itself, also if this process is interrupted.
         let mut serving = Command::new("sh")
-            .arg(scripts.join("serve.sh"))
+            .arg(scripts(root, kind).join("serve.sh"))
             .args([&folder, Path::new(&program)])
             .args([&port.to_string(), sync])
             .stdin(Stdio::null())
@@ -78,18 +78,29 @@ impl Server {
     }
 }
 
-/// Where the program is, or the folder of its programs; installed if there is none.
-fn program(root: &Path, scripts: &Path) -> Result<String> {
-    let found = Command::new("sh")
-        .arg(scripts.join("find.sh"))
-        .arg(target(root)?)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("sh could not be started")?;
-    if !found.status.success() {
-        bail!("a server that the benchmark needs is missing");
-    }
-    Ok(String::from_utf8_lossy(&found.stdout).trim().to_owned())
+/// The folder of the scripts that find, install and start a kind of program.
+fn scripts(root: &Path, kind: &str) -> PathBuf {
+    root.join("crates/test-support/src").join(kind)
+}
+
+/// Where the program of a kind is, or the folder of its programs; installed if there is none.
+///
+/// # Errors
+/// There is none and none could be installed; the script has said what to do.
+pub(crate) fn program(root: &Path, kind: &str) -> Result<String> {
+    let (script, target) = (scripts(root, kind).join("find.sh"), target(root)?);
+    retried(|| {
+        let found = Command::new("sh")
+            .arg(&script)
+            .arg(&target)
+            .stderr(Stdio::inherit())
+            .output()
+            .context("sh could not be started")?;
+        if !found.status.success() {
+            bail!("{kind} is missing and could not be installed");
+        }
+        Ok(String::from_utf8_lossy(&found.stdout).trim().to_owned())
+    })
 }
 
 /// A folder that the server's own user can reach: the target folder may be closed to it.

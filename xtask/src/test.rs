@@ -4,11 +4,12 @@
 use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{api, clients, nats, page, postgres, tidy};
+use crate::{api, clients, nats, page, postgres, servers, tidy};
 
 /// One check: a heading and the arguments of cargo.
 struct Step {
@@ -88,6 +89,13 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     for (command, package) in PROGRAMS {
         ensure_program(command, package)?;
     }
+    // One after the other, before the tests: two that install something would be in each other's way.
+    for kind in ["postgres", "nats", "promtool"] {
+        let program = timed(&format!("find or install {kind}"), || {
+            servers::program(root, kind)
+        })?;
+        eprintln!("{program}");
+    }
     for step in STEPS.iter().filter(|step| !(quick && step.slow)) {
         timed(step.heading, || cargo(root, step.arguments))?;
     }
@@ -106,7 +114,7 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn timed(heading: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn timed<T>(heading: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
     eprintln!("\n== {heading}");
     let begun = Instant::now();
     let outcome = step();
@@ -116,6 +124,20 @@ pub(crate) fn timed(heading: &str, step: impl FnOnce() -> Result<()>) -> Result<
         begun.elapsed().as_secs_f64()
     );
     outcome
+}
+
+/// Does what needs a network up to three times.
+pub(crate) fn retried<T>(mut step: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut pauses = [2, 10].map(Duration::from_secs).into_iter();
+    loop {
+        match (step(), pauses.next()) {
+            (Err(error), Some(pause)) => {
+                eprintln!("{error:#}; trying again");
+                thread::sleep(pause);
+            }
+            (outcome, _) => return outcome,
+        }
+    }
 }
 
 pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
@@ -148,7 +170,7 @@ fn ensure_nextest(root: &Path) -> Result<()> {
         return Ok(());
     }
     timed("install cargo-nextest", || {
-        cargo(root, &["install", "cargo-nextest", "--locked"])
+        retried(|| cargo(root, &["install", "cargo-nextest", "--locked"]))
     })
 }
 
@@ -173,14 +195,20 @@ fn ensure_program(check: &[&str], package: &str) -> Result<()> {
     if succeeds(check.args(arguments).stderr(Stdio::null())) {
         return Ok(());
     }
-    timed(&format!("install {package}"), || {
+    let install = || {
+        let waiting = ["-o", "DPkg::Lock::Timeout=300"];
         let installed = succeeds(Command::new("apt-get").args(["update", "-qq"]))
-            && succeeds(Command::new("apt-get").args(["install", "-y", "-qq", package]));
+            && succeeds(
+                Command::new("apt-get")
+                    .args(waiting)
+                    .args(["install", "-y", "-qq", package]),
+            );
         if !installed {
             bail!("the tests need '{program}'; install it (on Debian: apt-get install {package})");
         }
         Ok(())
-    })
+    };
+    timed(&format!("install {package}"), || retried(install))
 }
 
 /// The cargo that runs this task, so that a chosen toolchain is kept, without what it says of this

@@ -30,7 +30,8 @@ flock 9
 found && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql; } >&2 || true
+    { apt-get update -qq &&
+        apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends postgresql; } >&2 || true
     found && exit 0
 fi
 { python3 -m venv "$target/postgres-venv" &&
