@@ -162,7 +162,7 @@ export async function launch() {
         const { protocol, host } = new URL(request.url());
         if (protocol.startsWith('http') && host !== `127.0.0.1:${server.port}`) wrong.push(`a request to ${request.url()}`);
       });
-      page.setDefaultTimeout(20_000);
+      page.setDefaultTimeout(120_000);
       if (process.env.PAGE_WEB) await overlay(page, process.env.PAGE_WEB);
       return Object.assign(page, {
         wrong,

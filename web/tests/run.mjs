@@ -27,7 +27,8 @@ const done = spawnSync(
     '--test',
     '--test-concurrency=1',
     '--test-reporter=spec',
-    '--test-timeout=150000',
+    // Of a file with all its tests, servers and browsers, on a slow machine.
+    '--test-timeout=900000',
     ...names.map((name) => join(here, `${name}.test.mjs`)),
   ],
   {
