@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::{settings, settings_on};
+use crate::common::{in_time, settings, settings_on};
 use windlass_core::Digest;
 use windlass_store::conformance::inbox::offer_of;
 use windlass_store::conformance::{append_one, must_append, record, row, run_id};
@@ -18,23 +18,6 @@ use windlass_store_nats::{NatsStore, OpenError, Settings};
 use windlass_test_support::nats::OwnServer;
 
 const ADVICE: &str = "windlass rebuild --from postgres";
-
-/// Repeats what fails because a stream is away, as a caller of the API does; it must fail so, and
-/// with nothing else.
-#[track_caller]
-fn in_time<T>(mut ask: impl FnMut() -> Result<T, Error>) -> T {
-    let begun = Instant::now();
-    loop {
-        match ask() {
-            Ok(answer) => return answer,
-            Err(Error::Unavailable(text)) => {
-                assert!(begun.elapsed() < Duration::from_secs(60), "{text}");
-                thread::sleep(Duration::from_millis(20));
-            }
-            Err(error) => panic!("{error:?}"),
-        }
-    }
-}
 
 fn started(n: u64, request: &str) -> Append {
     let run = run_id(n);

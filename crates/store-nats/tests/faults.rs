@@ -29,7 +29,7 @@ fn a_publish_whose_acknowledgement_is_lost_is_neither_doubled_nor_dropped() {
     let address = server().url().trim_start_matches("nats://");
     let proxy = Proxy::to(address);
     let settings = settings_on(&format!("nats://{}", proxy.address()));
-    let store = NatsStore::open(&settings.answer_time(Duration::from_millis(700))).unwrap();
+    let store = NatsStore::open(&settings.answer_time(Duration::from_secs(3))).unwrap();
     let run = run_id(1);
     let mut known = must_append(&store, record(run, Head::NONE, 1, b"first"));
     let given = std::env::var("WINDLASS_FAULTS").ok();
@@ -166,7 +166,7 @@ fn a_stream_that_is_read_through_a_connection_that_is_cut_is_read_to_its_end() {
     let (done, answer) = std::sync::mpsc::channel();
     let reading = reader.clone();
     thread::spawn(move || done.send(reading.catch_up_for_tests().wait()));
-    let answer = answer.recv_timeout(Duration::from_secs(30));
+    let answer = answer.recv_timeout(Duration::from_secs(300));
     let answer = answer.expect("reading ends");
     assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
     while reader.catch_up_for_tests().wait().is_err() {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use windlass_store::Error;
 use windlass_store_nats::{NatsStore, Settings};
 use windlass_test_support::nats::fresh_prefix;
 use windlass_test_support::{nats, postgres};
@@ -39,4 +41,21 @@ pub(crate) fn frozen() -> (NatsStore, impl Fn(u64)) {
         clock.fetch_add(millis, Ordering::Relaxed);
     };
     (store, pass)
+}
+
+/// Repeats what fails because a stream or the server is away, as a caller of the API does; it must fail so, and
+/// with nothing else.
+#[track_caller]
+pub(crate) fn in_time<T>(mut ask: impl FnMut() -> Result<T, Error>) -> T {
+    let begun = Instant::now();
+    loop {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(Error::Unavailable(text)) => {
+                assert!(begun.elapsed() < Duration::from_secs(240), "{text}");
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
 }
