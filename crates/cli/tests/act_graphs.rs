@@ -29,7 +29,7 @@ fn world() -> World {
 }
 
 fn left(world: &World, file: &str) {
-    world.run(&["run", file, "--wait", "0.5", "-q"]).expect(7);
+    world.run(&["run", file, "--wait", "3", "-q"]).expect(7);
 }
 
 fn node_names(run: &Value) -> Vec<&str> {

@@ -32,7 +32,7 @@ fn world(name: &str, text: &str) -> World {
 
 /// Starts a run that waits, and leaves it.
 fn left(world: &World, file: &str) {
-    world.run(&["run", file, "--wait", "0.5", "-q"]).expect(7);
+    world.run(&["run", file, "--wait", "3", "-q"]).expect(7);
 }
 
 /// The failure's code, as programs read it.
@@ -97,7 +97,7 @@ fn a_signal_need_not_fit_the_schema_of_a_node_that_has_its_signal() {
     left(&world, "two.json");
     let signal = |name: &str, payload: &str| {
         world.run(&[
-            "signal", "@last", name, payload, "--wait", "0.5", "-q", "--json",
+            "signal", "@last", name, payload, "--wait", "3", "-q", "--json",
         ])
     };
     // Both nodes may get it.
@@ -118,7 +118,7 @@ fn a_signal_that_no_node_waits_for_any_more_is_unknown() {
       {"id":"other","waitForSignal":{"name":"hold"},"dependsOn":["first"]}]}"#;
     let world = world("two.json", definition);
     left(&world, "two.json");
-    let first = ["signal", "@last", "go", "{}", "--wait", "0.5", "-q"];
+    let first = ["signal", "@last", "go", "{}", "--wait", "3", "-q"];
     world.run(&first).expect(7);
     let late = world.run(&["signal", "@last", "go", "7"]).expect(6).stderr;
     assert!(late.contains("SIGNAL_UNKNOWN"), "{late}");
@@ -587,7 +587,7 @@ fn children_follow_their_parent() {
     world.run(&["pause", "@last:parent"]).expect(0);
     assert_eq!(child()["status"], "Paused");
     world
-        .run(&["resume", "@last:parent", "-q", "--wait", "0.5"])
+        .run(&["resume", "@last:parent", "-q", "--wait", "3"])
         .expect(7);
     assert_eq!(child()["status"], "Running");
     // The process that executes the child also recovers the runs that wait for it.

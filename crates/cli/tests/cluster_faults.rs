@@ -5,7 +5,7 @@
 //! its seed, and `WINDLASS_SEED` repeats it.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::fleet::{Fleet, Load, Place};
 use windlass_test_support::postgres::{DurableServer, server};
@@ -198,20 +198,29 @@ fn work_that_was_pulled_with_a_lost_answer_comes_again() {
     // Its connections have sent everything once, so that nothing but answers is missing below.
     let first = door.execute("effects", &body);
     assert_eq!(door.ended(&first)["status"], "Succeeded");
-    // The worker hears nothing until the item waits: a pull before that would cost it the
-    // connection, and it gets no other.
-    worker.proxy.stall(true);
-    let run = door.execute("effects", &body);
-    while fleet.number("select count(*) from work") == 0 {
-        thread::sleep(Duration::from_millis(5));
+    loop {
+        // The worker hears nothing until the item waits: a pull before that would cost it the
+        // connection, and it gets no other.
+        worker.proxy.stall(true);
+        let run = door.execute("effects", &body);
+        while fleet.number("select count(*) from work") == 0 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        worker.proxy.drop_answers(true);
+        worker.proxy.stall(false);
+        let is_leased = || fleet.number("select count(*) from work where lease is not null") > 0;
+        let begun = Instant::now();
+        while !is_leased() && begun.elapsed() < Duration::from_secs(15) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let was_leased = is_leased();
+        worker.proxy.drop_answers(false);
+        assert_eq!(door.ended(&run)["status"], "Succeeded");
+        // Otherwise a pull was under way when the worker was cut off.
+        if was_leased {
+            break;
+        }
     }
-    worker.proxy.drop_answers(true);
-    worker.proxy.stall(false);
-    while fleet.number("select count(*) from work where lease is not null") == 0 {
-        thread::sleep(Duration::from_millis(5));
-    }
-    worker.proxy.drop_answers(false);
-    assert_eq!(door.ended(&run)["status"], "Succeeded");
 }
 
 #[test]
@@ -233,8 +242,8 @@ fn a_killed_database_loses_nothing_that_was_acknowledged() {
         for member in &fleet.members {
             // It lives without its database, and says that it cannot work.
             let probes = member.probes();
+            probes.until("/health/ready", |status, _| status == 503);
             probes.get("/health/live").expect(200);
-            probes.get("/health/ready").expect(503);
         }
         chance.pause(1_000);
         database.serve();

@@ -297,7 +297,7 @@ fn an_idle_cluster_sends_heartbeats_and_little_else() {
     let run = client.execute("echo", &json!({}));
     client.ended(&run);
     // What follows from the run has ended.
-    thread::sleep(Duration::from_secs(15));
+    thread::sleep(Duration::from_secs(30));
     between.statements();
     let since = Instant::now();
     thread::sleep(Duration::from_secs(30));

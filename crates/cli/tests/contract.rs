@@ -104,7 +104,7 @@ fn a_shared_child_gives_back_what_it_wrote_and_nothing_that_it_only_read() {
     ]);
     world.run(&["publish", "kid.json"]).expect(0);
     world
-        .run(&["run", "parent.json", "--wait", "0.5", "-q"])
+        .run(&["run", "parent.json", "--wait", "3", "-q"])
         .expect(7);
     world
         .run(&["signal", "@last:kid", "go", "--wait", "20", "-q"])
@@ -185,11 +185,11 @@ fn how_a_value_was_typed_does_not_change_its_ancestry() {
           {"id":"hand","waitForSignal":{"name":"never"}}]}"#,
     )]);
     world
-        .run(&["run", "flow.json", "--wait", "0.5", "-q"])
+        .run(&["run", "flow.json", "--wait", "3", "-q"])
         .expect(7);
     let typed = r#"{ "a" :  [1, 2.50], "\u00e9": "\u00fc" }"#;
     world
-        .run(&["signal", "@last", "go", typed, "--wait", "0.5", "-q"])
+        .run(&["signal", "@last", "go", typed, "--wait", "3", "-q"])
         .expect(7);
     world
         .run(&["set-result", "@last", "hand", typed, "-q"])
@@ -323,7 +323,7 @@ fn a_graph_that_was_changed_by_hand_needs_no_signature() {
         r#"{"id":"flow","nodes":[{"id":"a","waitForSignal":{"name":"go"}}]}"#,
     )]);
     world
-        .run(&["run", "flow.json", "--wait", "0.5", "-q"])
+        .run(&["run", "flow.json", "--wait", "3", "-q"])
         .expect(7);
     world.run(&["pause", "@last"]).expect(0);
     let mut graph = world.run(&["export", "@last"]).expect(0).json();
@@ -335,7 +335,7 @@ fn a_graph_that_was_changed_by_hand_needs_no_signature() {
     let paused = world.run(&["show", "@last", "--json"]).expect(0).json();
     assert_eq!(paused["graph"], "frozen");
     assert_eq!(statuses(&paused), [("a", "Waiting"), ("b", "Pending")]);
-    let run = world.run(&["run", "graph.json", "--wait", "0.5", "-q"]);
+    let run = world.run(&["run", "graph.json", "--wait", "3", "-q"]);
     run.expect(7);
 }
 

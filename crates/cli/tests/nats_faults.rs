@@ -3,6 +3,9 @@
 //! is recorded once, and its effects happened. `cluster_faults.rs` has the same for PostgreSQL, and
 //! says what repeats a failure.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use windlass_store::Wait as _;
 use windlass_store_nats::{NatsStore, Settings};
 use windlass_test_support::nats::{OwnCluster, OwnServer, fresh_prefix, server};
@@ -75,23 +78,30 @@ fn a_killed_nats_server_loses_nothing_that_was_acknowledged() {
     tell("nats-killed", count, &fleet, load);
 }
 
-/// The store of a fleet, opened by the test beside it.
-fn beside(fleet: &Fleet) -> NatsStore {
-    let place = fleet.place();
+/// The store of a fleet, opened by the test beside it, once its servers have chosen their leaders.
+fn beside(place: &Place) -> NatsStore {
     let nats = place.nats.as_ref().expect("NATS");
     let database = windlass_store_postgres::Settings::parse(&place.url).expect("a database");
     let settings = Settings::parse(&nats.url, database.pool(1)).expect("servers");
     let settings = settings.prefix(&nats.prefix).expect("a prefix");
-    let replicas = nats.replicas.parse().expect("a number");
-    NatsStore::open(&settings.replicas(replicas)).expect("a store")
+    let settings = settings.replicas(nats.replicas.parse().expect("a number"));
+    let begun = Instant::now();
+    loop {
+        match NatsStore::open(&settings) {
+            Ok(store) => return store,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(300), "{error}"),
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
 }
 
 #[test]
 fn a_killed_node_and_moved_leaders_of_a_nats_cluster_lose_nothing() {
     let mut chance = Chance::new("nats-node-killed");
     let mut nats = OwnCluster::start();
-    let fleet = Fleet::start(place(&nats.urls(), "3"), &FEW);
-    let store = beside(&fleet);
+    let place = place(&nats.urls(), "3");
+    let store = beside(&place);
+    let fleet = Fleet::start(place, &FEW);
     let load = fleet.load(2);
     let count = faults(2);
     for turn in 0..count {
@@ -116,7 +126,7 @@ fn work_of_killed_workers_on_nats_is_handed_out_again() {
     let mut chance = Chance::new("nats-redelivered");
     let roles = ["api", "orchestrator", "worker", "worker"];
     let mut fleet = Fleet::start(place(server().url(), "1"), &roles);
-    let store = beside(&fleet);
+    let store = beside(fleet.place());
     let load = fleet.load(3);
     let count = faults(2);
     for _ in 0..count {
@@ -127,7 +137,7 @@ fn work_of_killed_workers_on_nats_is_handed_out_again() {
             depth.is_ok_and(|kinds| kinds.iter().any(|kind| kind.leased > 0))
         };
         while !is_leased() {
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         }
         let worker = chance.of(&fleet.with_role("worker"));
         fleet.replace_killed(worker);

@@ -64,7 +64,7 @@ impl Installation {
 /// says when to come again. Gives the answer, and how often it was refused.
 #[track_caller]
 fn insist(client: &Client, path: &str, body: &Value) -> (Value, usize) {
-    for refused in 0..600 {
+    for refused in 0..2_400 {
         let answer = client.post(path, body);
         if answer.status < 300 {
             return (answer.json(), refused);

@@ -132,7 +132,7 @@ fn an_interrupted_run_begins_what_had_not_had_its_turn() {
           {"id":"each","forEach":{"items":[1],"body":{"nodes":[
             {"id":"one","actionType":"core.echo"}]}}}]}"#,
     );
-    let left = world.run(&["run", "left.json", "--wait", "0.5", "-q"]);
+    let left = world.run(&["run", "left.json", "--wait", "3", "-q"]);
     left.expect(7);
     let run = world.run(&["resume", "@last", "--json", "-q"]).expect(0);
     let started = events(&world, &run.json(), &["NodeSucceeded"]);

@@ -102,7 +102,7 @@ fn looking_prints_the_same() {
     let export = world.run(&["export", &looped]).expect(0);
     world.definition("graph.json", &export.stdout);
     let frozen = run(&["run", "graph.json", "--json"], 0);
-    world.run(&["run", "wait.json", "--wait", "0.2"]).expect(7);
+    world.run(&["run", "wait.json", "--wait", "3"]).expect(7);
     let newest = world.run(&["runs", "--limit", "1", "--json"]).expect(0);
     let newest = newest.json()["items"][0]["executionId"].clone();
     let waiting = newest.as_str().expect("an id").to_owned();

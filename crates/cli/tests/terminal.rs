@@ -157,7 +157,7 @@ fn retries_waits_and_loops_are_drawn_also_after_resume() {
     );
     world.definition("live.json", &live);
     for arguments in [&["run", "live.json"][..], &["resume", "@last"]] {
-        let arguments = [arguments, &["--wait", "4"]].concat();
+        let arguments = [arguments, &["--wait", "15"]].concat();
         let ended = on_terminal(&world, &arguments);
         assert_eq!(ended.code, 7, "{}", ended.stdout);
         let shown = plain(&ended.stdout);

@@ -104,16 +104,20 @@ async fn a_sleeping_run_is_heard_when_it_wakes() {
     assert_eq!(after, expected[seen.len()..]);
 }
 
-/// Reads the events there are, and waits a while, which makes the reader join the follower.
+/// Reads the events until the run waits, and waits a while, which makes the reader join the follower.
 async fn settle(event_stream: &mut RunEventStream) -> u64 {
-    let mut position = 0;
+    let (mut position, mut has_begun_to_wait) = (0, false);
     loop {
         let waiting =
             tokio::time::timeout(std::time::Duration::from_millis(100), event_stream.next());
         match waiting.await {
-            Ok(StreamItem::Event(event)) => position = event.position,
+            Ok(StreamItem::Event(event)) => {
+                position = event.position;
+                has_begun_to_wait |= event.kind == "NodeWaiting";
+            }
             Ok(other) => panic!("{other:?}"),
-            Err(_) => return position,
+            Err(_) if has_begun_to_wait => return position,
+            Err(_) => {}
         }
     }
 }
@@ -203,9 +207,14 @@ async fn whoever_comes_back_soon_goes_on_where_it_was() {
     let mut event_stream = world.engine.event_stream(run, 0);
     assert!(matches!(event_stream.next().await, StreamItem::Event(_)));
     // The feed waits for the second event, which starts a follower of the run.
-    let waiting =
-        tokio::time::timeout(std::time::Duration::from_millis(50), event_stream.next()).await;
-    assert!(waiting.is_err());
+    let mut waits = 0;
+    while followed(&world) == 0 {
+        let waiting =
+            tokio::time::timeout(std::time::Duration::from_millis(50), event_stream.next()).await;
+        assert!(waiting.is_err());
+        waits += 1;
+        assert!(waits < 600, "no follower is started");
+    }
     assert_eq!(followed(&world), 1);
     for _ in 0..3 {
         drop(event_stream);

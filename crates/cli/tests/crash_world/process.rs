@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::World;
 
 /// No command here takes nearly as long, on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// When a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

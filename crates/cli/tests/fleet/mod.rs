@@ -278,7 +278,15 @@ impl Fleet {
                 thread::sleep(Duration::from_millis(20));
             };
             once(&ended);
-            let verified = door.get(&format!("/api/v1/executions/{run}/verify"));
+            let path = format!("/api/v1/executions/{run}/verify");
+            let verified = loop {
+                let answer = door.get(&path);
+                // A store that is away for a moment.
+                if answer.status != 503 || begun.elapsed() > PATIENCE {
+                    break answer;
+                }
+                thread::sleep(Duration::from_millis(20));
+            };
             assert_eq!(verified.expect(200).json()["valid"], true, "{run}");
         }
         let repeated = self.effects.check(&runs);

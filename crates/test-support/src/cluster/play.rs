@@ -16,7 +16,7 @@ use crate::fixture::{self, Case, FixtureStep};
 use crate::report::{CompensationReport, NodeReport, RunReport, without_messages};
 
 /// A case that takes longer is stuck: nothing waits for more than a lease, again and again.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Commands that depend on the moment: a real engine's timers fire by themselves, and what is
 /// cancelled depends on which process has begun what.

@@ -157,7 +157,7 @@ impl Client {
     /// Asks until status and body are as they should be; gives the body.
     #[track_caller]
     pub fn until(&self, path: &str, is_so: impl Fn(u16, &Value) -> bool) -> Value {
-        for _ in 0..6_000 {
+        for _ in 0..24_000 {
             let answer = self.get(path);
             let body = answer.json();
             if is_so(answer.status, &body) {
