@@ -202,3 +202,23 @@ fn what_a_shard_gives_back_is_fenced_by_the_records_that_it_knows() {
     // One that asked before has fewer.
     assert_eq!(given(&mut harness, 1), Some(records));
 }
+
+#[test]
+fn slots_of_an_earlier_owners_attempt_are_kept_until_its_end_is_durable() {
+    let mut harness = started(POOLED);
+    answer(&mut harness, "a", true);
+    assert_eq!(
+        steps(&mut harness),
+        ["dispatch beside#1", "take a", "dispatch a#1"]
+    );
+    harness.restart(true);
+    harness.command(RunCommand::Cancel { compensate: false });
+    // The worker may have the attempt for as long as the log does not say that it was cancelled.
+    audit(&mut harness, "a");
+    assert!(!steps(&mut harness).contains(&"give".to_owned()));
+    harness.settle();
+    assert!(
+        !harness.shard.holds(harness.run),
+        "its row says that it is over"
+    );
+}

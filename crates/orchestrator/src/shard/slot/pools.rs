@@ -181,14 +181,14 @@ impl Slot {
     }
 
     /// Whether an attempt holds slots that it needs, or waits for them. One that has ended needs them
-    /// until that is durable, and an open one while a record may still hand it out: a run that
-    /// was just recovered asks for what an earlier process had taken.
+    /// until that is durable, also if an earlier process had taken them, and an open one while a
+    /// record may still hand it out: a run that was just recovered asks for what is its own.
     pub(in crate::shard) fn needs_slots(&self, node: Instance, attempt: u32) -> bool {
         self.pooled.awaits(node, attempt)
             || self.pooled.holds(node, attempt)
             || self.pooled.ending.contains(&(node, attempt))
             || self.is_running(node, attempt)
-            || (self.run.is_open(node, attempt) && !self.is_settled())
+            || self.may_be_open(node, attempt)
             || self.keeps_slots(node, attempt)
     }
 
@@ -207,6 +207,17 @@ impl Slot {
             && self.run.was_handed_out(node)
             && self.run.may_hand_out(node)
             && self.run.status() == RunStatus::Running
+    }
+
+    /// Whether the log may say that an attempt is open, or will be: what ended it is not durable, or
+    /// something is still to be decided.
+    fn may_be_open(&self, node: Instance, attempt: u32) -> bool {
+        let is_last = match self.run.find_status(node) {
+            Some(_) => self.run.attempt(node) == attempt,
+            // Its scope has ended, in a record that may not be durable either.
+            None => true,
+        };
+        is_last && !self.is_settled()
     }
 
     /// Whether nothing is to be decided, and everything that was is durable.
