@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::Digest;
-use windlass_store::{Append, Blob, Damage, Error};
+use windlass_store::{Append, Blob, Damage, Error, STORED_FORM, check_stored_form};
 
 use crate::error::{Fault, from_io};
 use crate::files;
@@ -27,12 +27,17 @@ pub(crate) fn is_large(blob: &Blob) -> bool {
 
 /// Inserts the rows of values; the files of large ones are there already.
 pub(crate) fn insert(session: &Session<'_>, blobs: &[Blob]) -> Result<(), Fault> {
+    const SQL: &str =
+        "INSERT OR IGNORE INTO blob (digest, length, bytes, envelope) VALUES (?, ?, ?, ?)";
     for blob in blobs {
         let bytes = (!is_large(blob)).then_some(&*blob.bytes);
-        let new = session
-            .connection
-            .prepare_cached("INSERT OR IGNORE INTO blob (digest, length, bytes) VALUES (?, ?, ?)")?
-            .execute((&blob.digest.0, blob.bytes.len() as i64, bytes))?;
+        let length = blob.bytes.len() as i64;
+        let new = session.connection.prepare_cached(SQL)?.execute((
+            &blob.digest.0,
+            length,
+            bytes,
+            STORED_FORM,
+        ))?;
         // While no log used it, its file may have been removed after it was written.
         if new == 1 && bytes.is_none() && !file(session.directory, &blob.digest).exists() {
             write_file(session.directory, blob, session.durable)?;
@@ -115,9 +120,14 @@ pub(crate) fn row(
     connection: &Connection,
     digest: &Digest,
 ) -> Result<Option<Option<Vec<u8>>>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT bytes FROM blob WHERE digest = ?")?;
-    let found = statement.query_row([&digest.0], |row| row.get(0));
-    Ok(found.optional()?)
+    const SQL: &str = "SELECT bytes, envelope FROM blob WHERE digest = ?";
+    let mut statement = connection.prepare_cached(SQL)?;
+    let found = statement.query_row([&digest.0], |row| Ok((row.get(0)?, row.get(1)?)));
+    let Some((bytes, envelope)) = found.optional()? else {
+        return Ok(None);
+    };
+    check_stored_form(envelope, || format!("value {digest}"))?;
+    Ok(Some(bytes))
 }
 
 /// The bytes of a large value, unchecked, if its file is there.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::Millis;
 use windlass_store::{
-    Blob, Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, TenantFilter,
-    WorkflowRow,
+    Blob, Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, STORED_FORM,
+    TenantFilter, WorkflowRow, check_stored_form,
 };
 
 use crate::EmbeddedStore;
@@ -149,8 +149,8 @@ fn publish(
 
 fn insert_definition(connection: &Connection, row: &DefinitionRow) -> Result<(), Fault> {
     const SQL: &str = "INSERT INTO definition \
-         (tenant, workflow, version, digest, signature, at, text, sum) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+         (tenant, workflow, version, digest, signature, at, text, sum, envelope) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
     connection.prepare_cached(SQL)?.execute(params![
         row.tenant.as_deref().unwrap_or_default(),
         row.workflow,
@@ -160,6 +160,7 @@ fn insert_definition(connection: &Connection, row: &DefinitionRow) -> Result<(),
         row.at.0,
         row.text,
         definition_sum(row).value(),
+        STORED_FORM,
     ])?;
     Ok(())
 }
@@ -196,11 +197,11 @@ fn definition(
         None => "?3 IS NULL ORDER BY version DESC LIMIT 1",
     };
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {DEFINITION_COLUMNS}, text, sum FROM definition \
+        "SELECT {DEFINITION_COLUMNS}, text, sum, envelope FROM definition \
          WHERE tenant = ?1 AND workflow = ?2 AND {which}"
     ))?;
     let row = statement.query_row(params![tenant, workflow, version], whole_definition);
-    let Some(mut found) = row.optional()? else {
+    let Some(mut found) = row.optional()?.transpose()? else {
         return Ok(None);
     };
     if found.text.is_empty() {
@@ -210,11 +211,16 @@ fn definition(
     Ok(Some(found))
 }
 
-/// With the text that is in the table, and checked.
-fn whole_definition(row: &Row<'_>) -> rusqlite::Result<DefinitionRow> {
+/// With the text that is in the table, and checked. One of a newer form is refused before its
+/// checksum is looked at, which may be another one in that form.
+fn whole_definition(row: &Row<'_>) -> rusqlite::Result<Result<DefinitionRow, Error>> {
     let found = definition_row(row, row.get(6)?)?;
+    let name = || format!("'{}' version {}", found.workflow, found.version);
+    if let Err(error) = check_stored_form(row.get(8)?, name) {
+        return Ok(Err(error));
+    }
     definition_sum(&found).check(row, 7)?;
-    Ok(found)
+    Ok(Ok(found))
 }
 
 fn versions(
@@ -360,11 +366,11 @@ fn give(connection: &Connection, tenant: &str, id: &str) -> Result<(), Fault> {
     };
     put_workflow(connection, &copy)?;
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {DEFINITION_COLUMNS}, text, sum FROM definition \
+        "SELECT {DEFINITION_COLUMNS}, text, sum, envelope FROM definition \
          WHERE tenant = '' AND workflow = ?"
     ))?;
     let rows = statement.query_map([id], whole_definition)?;
-    for row in rows.flatten().collect::<Vec<_>>() {
+    for row in rows.flatten().flatten().collect::<Vec<_>>() {
         let copy = DefinitionRow {
             tenant: Some(tenant.clone()),
             ..row

@@ -74,12 +74,19 @@ impl Check<'_> {
         self.note(notes)
     }
 
-    /// Keeps damage and goes on; any other error ends the check.
+    /// Keeps damage, and what only a newer program can read, and goes on; any other error ends the
+    /// check.
     fn note(&mut self, result: Result<(), Fault>) -> Result<(), Fault> {
         match result.map_err(Fault::into_error) {
             Ok(()) => Ok(()),
             Err(Error::Damaged(damage)) => {
                 self.damage.push(*damage);
+                Ok(())
+            }
+            Err(error @ Error::TooNew(_)) => {
+                if let Error::Damaged(damage) = error::damage(error.to_string()) {
+                    self.damage.push(*damage);
+                }
                 Ok(())
             }
             Err(other) => Err(other.into()),

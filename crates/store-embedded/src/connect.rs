@@ -28,7 +28,7 @@ const DATABASE_LOG: &str = "windlass.db-wal";
 /// "Wndl", at a fixed place in the file's header.
 pub(crate) const APPLICATION_ID: u32 = 0x576e_646c;
 /// Counts changes of `schema.sql`.
-pub(crate) const SCHEMA_VERSION: u32 = 7;
+pub(crate) const SCHEMA_VERSION: u32 = 8;
 
 /// A log longer than this is copied into the database by the writer as its first work, so
 /// that opening it the next time reads little. Reading need not wait for it.

@@ -225,8 +225,14 @@ INSERT OR IGNORE INTO label (key, value, tenant, status, run)
   WHERE error_code IS NOT NULL AND status IS NOT NULL;
 ";
 
+/// What makes version 8 of version 7: values and definitions say which form their bytes are in.
+const FROM_7: &str = "
+ALTER TABLE blob ADD COLUMN envelope INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE definition ADD COLUMN envelope INTEGER NOT NULL DEFAULT 1;
+";
+
 /// The steps from each version to the next, from version 1 on.
-const STEPS: [&str; 6] = [FROM_1, FROM_2, FROM_3, FROM_4, FROM_5, FROM_6];
+const STEPS: [&str; 7] = [FROM_1, FROM_2, FROM_3, FROM_4, FROM_5, FROM_6, FROM_7];
 
 /// Which version a database has.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
@@ -266,13 +272,14 @@ mod tests {
     use super::*;
 
     /// The schemas of the versions before, from version 1 on.
-    const OLD: [&str; 6] = [
+    const OLD: [&str; 7] = [
         include_str!("../tests/common/schema-1.sql"),
         include_str!("../tests/common/schema-2.sql"),
         include_str!("../tests/common/schema-3.sql"),
         include_str!("../tests/common/schema-4.sql"),
         include_str!("../tests/common/schema-5.sql"),
         include_str!("../tests/common/schema-6.sql"),
+        include_str!("../tests/common/schema-7.sql"),
     ];
 
     /// Every table and index with its text, less its spaces.

@@ -122,12 +122,14 @@ CREATE TABLE inbox (
   UNIQUE (run, key)
 );
 
--- Values; `bytes` is NULL for one that is kept as a file.
+-- Values; `bytes` is NULL for one that is kept as a file. `envelope` is the version of the form
+-- that the bytes are in; the digest is over the bytes.
 CREATE TABLE blob (
   number INTEGER PRIMARY KEY,
   digest BLOB NOT NULL UNIQUE,
   length INTEGER NOT NULL,
-  bytes BLOB
+  bytes BLOB,
+  envelope INTEGER NOT NULL DEFAULT 1
 );
 
 -- `tenant` is '' for none: in a unique index, NULLs would all be different.
@@ -167,6 +169,7 @@ CREATE TABLE definition (
   at INTEGER NOT NULL,
   text BLOB NOT NULL,
   sum INTEGER NOT NULL,
+  envelope INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (tenant, workflow, version)
 );
 

@@ -302,7 +302,7 @@ fn a_migration_is_whole_or_not() {
     killed("a_migration_is_whole_or_not", root.path(), "in-migration");
     assert_eq!(version(), 1);
     let store = open(root.path());
-    assert_eq!(version(), 7);
+    assert_eq!(version(), 8);
     extend(&store, run_id(1), 3);
     assert_eq!(store.check(None).unwrap(), []);
 }

@@ -11,9 +11,9 @@ use common::open_fast;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
-    Admission, Append, Audit, AuditEntry, Catalogue, DeadLetter, DeadLetters, Head, Hook, Hooks,
-    NewDefinition, Partitions, Queries, Retention, RunFilter, RunRow, Schedule, Schedules, Secrets,
-    TenantFilter, Wait as _, block_on,
+    Admission, Append, Audit, AuditEntry, Blob, Blobs as _, Catalogue, DeadLetter, DeadLetters,
+    Error, Head, Hook, Hooks, NewDefinition, Partitions, Queries, Retention, RunFilter, RunRow,
+    Schedule, Schedules, Secrets, TenantFilter, Wait as _, block_on,
 };
 use windlass_store_embedded::EmbeddedStore;
 
@@ -46,6 +46,72 @@ fn schedule(id: &str, next_at: i64) -> Schedule {
         last_error: None,
         revision: 0,
         damage: None,
+    }
+}
+
+#[test]
+fn values_and_definitions_of_a_newer_form_are_refused_by_name_and_kept() {
+    let (small, large) = (b"small".to_vec(), vec![b'x'; 300 << 10]);
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    for bytes in [&small, &large] {
+        let blob = Blob {
+            digest: Digest::of(bytes),
+            bytes: bytes[..].into(),
+        };
+        block_on(store.put_blob(blob)).unwrap();
+        let definition = NewDefinition {
+            tenant: None,
+            workflow: "w".into(),
+            display_name: None,
+            digest: Digest::of(bytes),
+            text: bytes[..].into(),
+            signature: Digest::of(b""),
+            at: Millis(1),
+        };
+        block_on(store.publish(definition)).unwrap();
+    }
+    drop(store);
+    let set = |table: &str, envelope: u16| {
+        let database = rusqlite::Connection::open(root.path().join("windlass.db")).unwrap();
+        let sql = format!("UPDATE {table} SET envelope = ?");
+        assert_eq!(database.execute(&sql, [envelope]).unwrap(), 2);
+    };
+    let too_new = |error: Error| {
+        let Error::TooNew(text) = error else {
+            panic!("not {error}");
+        };
+        assert!(text.contains("envelope version 2"), "{text}");
+    };
+    set("blob", 2);
+    let store = open_fast(root.path());
+    for bytes in [&small, &large] {
+        too_new(store.blob(&Digest::of(bytes)).wait().unwrap_err());
+    }
+    let found = store.check(None).unwrap();
+    assert!(found.iter().any(|it| it.reason.contains("newer version")));
+    drop(store);
+    set("blob", 1);
+    set("definition", 2);
+    let store = open_fast(root.path());
+    for version in [Some(1), Some(2), None] {
+        too_new(store.definition(None, "w", version).wait().unwrap_err());
+    }
+    assert_eq!(store.versions(None, "w").wait().unwrap().len(), 2);
+    drop(store);
+    set("definition", 0);
+    let store = open_fast(root.path());
+    let unknown = store.definition(None, "w", None).wait().unwrap_err();
+    assert!(matches!(unknown, Error::Damaged(_)), "{unknown}");
+    drop(store);
+    set("definition", 1);
+    let store = open_fast(root.path());
+    assert_eq!(store.check(None).unwrap(), []);
+    for (bytes, version) in [(&small, 1), (&large, 2)] {
+        let value = store.blob(&Digest::of(bytes)).wait().unwrap().unwrap();
+        assert!(value == **bytes);
+        let row = store.definition(None, "w", Some(version)).wait().unwrap();
+        assert!(row.unwrap().text == **bytes);
     }
 }
 

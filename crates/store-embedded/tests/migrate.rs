@@ -356,7 +356,7 @@ fn an_old_directory_opens_and_works() {
         let store = open(directory);
         works(&store);
         drop(store);
-        assert_eq!(version(directory), 7);
+        assert_eq!(version(directory), 8);
         let store = open(directory);
         works(&store);
         new_things_work(&store);

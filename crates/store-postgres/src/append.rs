@@ -13,7 +13,9 @@ use std::fmt::Write as _;
 use tokio_postgres::types::ToSql;
 use windlass_store::{Append, Head, REQUEST_CLAIM, checksum};
 
-use crate::codec::{Moment, codes_text, labels_text, signed, tenant, text, uuid, version};
+use crate::codec::{
+    Moment, STORED_FORM, codes_text, labels_text, signed, tenant, text, uuid, version,
+};
 use crate::entry::Entry;
 
 /// A parameter of the statement.
@@ -82,7 +84,7 @@ impl Shape {
             text.part("claimed", CLAIMS);
         }
         if self.values {
-            text.part("blobs", BLOBS);
+            text.part("blobs", &BLOBS.replace("FORM", &STORED_FORM.to_string()));
             text.part("used", USES);
         }
         if self.rows {
@@ -232,7 +234,8 @@ const CLAIMS: &str = "insert into claim (namespace, key, value) \
      where not exists (select from claim k where k.namespace = c.namespace and k.key = c.key) \
      order by c.namespace collate \"C\", c.key collate \"C\"";
 
-const BLOBS: &str = "insert into blob (digest, bytes) select b.digest, b.bytes from b \
+const BLOBS: &str = "insert into blob (digest, envelope, bytes) \
+     select b.digest, FORM, b.bytes from b \
      where exists (select from v join won on won.n = v.n where v.digest = b.digest) \
      order by b.digest on conflict do nothing";
 

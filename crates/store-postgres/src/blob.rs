@@ -4,20 +4,22 @@
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use windlass_core::Digest;
-use windlass_store::{Blob, Blobs, Damage, Error, Pending};
+use windlass_store::{Blob, Blobs, Damage, Error, Pending, check_stored_form};
 
+use crate::codec::STORED_FORM;
 use crate::error::Fault;
 use crate::retention::ORPHANS;
 use crate::store::{PostgresStore, Session};
 
-const PUT: &str = "insert into blob (digest, bytes) values ($1, $2) on conflict do nothing";
+const PUT: &str =
+    "insert into blob (digest, envelope, bytes) values ($1, $2, $3) on conflict do nothing";
 /// Held values have a use by this run, which is none. `created_at` says since when.
-const HOLD: &str = "with held as (insert into blob (digest, bytes) values ($1, $2) \
+const HOLD: &str = "with held as (insert into blob (digest, envelope, bytes) values ($1, $2, $3) \
      on conflict (digest) do update set created_at = now() returning digest) \
-     insert into blob_use (run, digest) select $3, digest from held on conflict do nothing";
+     insert into blob_use (run, digest) select $4, digest from held on conflict do nothing";
 const EXPIRE: &str = "delete from blob_use u using blob b where u.run = $1 \
      and b.digest = u.digest and b.created_at < now() - make_interval(secs => $2)";
-const GET: &str = "select bytes from blob where digest = $1";
+const GET: &str = "select bytes, envelope from blob where digest = $1";
 
 /// Ends the holds that have lasted long enough; says how many.
 pub(crate) async fn expire(session: &Session) -> Result<u64, Fault> {
@@ -29,7 +31,9 @@ impl Blobs for PostgresStore {
     fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
         self.call(move |session| async move {
             let digest = &blob.digest.0[..];
-            session.execute(PUT, &[&digest, &&*blob.bytes]).await?;
+            session
+                .execute(PUT, &[&digest, &STORED_FORM, &&*blob.bytes])
+                .await?;
             Ok(())
         })
     }
@@ -40,7 +44,8 @@ impl Blobs for PostgresStore {
                 session.execute(ORPHANS, &[]).await?;
             }
             let digest = &blob.digest.0[..];
-            let bound: [&(dyn ToSql + Sync); 3] = [&digest, &&*blob.bytes, &Uuid::nil()];
+            let bound: [&(dyn ToSql + Sync); 4] =
+                [&digest, &STORED_FORM, &&*blob.bytes, &Uuid::nil()];
             session.execute(HOLD, &bound).await?;
             Ok(())
         })
@@ -52,6 +57,8 @@ impl Blobs for PostgresStore {
             let Some(row) = session.first(GET, &[&&digest.0[..]]).await? else {
                 return Ok(None);
             };
+            let envelope = i64::from(row.try_get::<_, i16>(1)?);
+            check_stored_form(envelope, || format!("value {digest} in table blob"))?;
             let bytes: Vec<u8> = row.try_get(0)?;
             if Digest::of(&bytes) != digest {
                 return Err(Error::Damaged(Box::new(Damage {

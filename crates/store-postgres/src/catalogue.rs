@@ -4,9 +4,10 @@
 use tokio_postgres::Row;
 use windlass_store::{
     Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, TenantFilter, WorkflowRow,
+    check_stored_form,
 };
 
-use crate::codec::{Columns as _, Moment, tenant, text, unreadable, version};
+use crate::codec::{Columns as _, Moment, STORED_FORM, tenant, text, unreadable, version};
 use crate::error::Fault;
 use crate::json;
 use crate::store::PostgresStore;
@@ -18,17 +19,18 @@ const NEWEST: &str = "select w.current_version, d.checksum from workflows w \
      left join workflow_definitions d on d.tenant_id = w.tenant_id and d.workflow = w.id \
      and d.version = w.current_version where w.tenant_id = $1 and w.id = $2 for update of w";
 const ADD: &str = "insert into workflow_definitions (tenant_id, workflow, version, \
-     definition_json, checksum, created_at, signature, definition) \
-     values ($1, $2, $3, $4::text::jsonb, $5, $6, $7, $8)";
+     definition_json, checksum, created_at, signature, envelope, definition) \
+     values ($1, $2, $3, $4::text::jsonb, $5, $6, $7, $8, $9)";
 const ADVANCE: &str = "update workflows set current_version = $3, display_name = $4, \
      updated_at = $5 where tenant_id = $1 and id = $2";
 
 const DEFINITION: &str = "select d.tenant_id, d.workflow, d.version, d.checksum, d.signature, \
-     d.created_at, d.definition from workflow_definitions d \
+     d.created_at, d.definition, d.envelope from workflow_definitions d \
      where d.tenant_id = $1 and d.workflow = $2 and ($3::int4 is null or d.version = $3) \
      order by d.version desc limit 1";
+/// Reads no text, so the form of the texts does not matter.
 const VERSIONS: &str = "select tenant_id, workflow, version, checksum, signature, created_at, \
-     ''::bytea from workflow_definitions where tenant_id = $1 and workflow = $2 \
+     ''::bytea, 1::int2 from workflow_definitions where tenant_id = $1 and workflow = $2 \
      order by version desc";
 
 const WORKFLOWS: &str = "select tenant_id, id, display_name, current_version, is_enabled, \
@@ -52,11 +54,14 @@ fn number(row: &Row, at: usize) -> Result<u32, Fault> {
 }
 
 pub(crate) fn definition(row: &Row) -> Result<DefinitionRow, Fault> {
+    let (workflow, version) = (row.text(1)?, number(row, 2)?);
+    let envelope = i64::from(row.try_get::<_, i16>(7)?);
+    check_stored_form(envelope, || format!("'{workflow}' version {version}"))?;
     let digest: &str = row.try_get(3)?;
     Ok(DefinitionRow {
         tenant: row.tenant(0)?,
-        workflow: row.text(1)?,
-        version: number(row, 2)?,
+        workflow,
+        version,
         digest: digest.parse().map_err(|_| unreadable("a checksum"))?,
         signature: row.digest(4)?,
         at: row.millis(5)?,
@@ -101,7 +106,15 @@ impl Catalogue for PostgresStore {
             work.execute(
                 ADD,
                 &[
-                    &owner, &id, &next, &shown, &checksum, &at, &signature, &bytes,
+                    &owner,
+                    &id,
+                    &next,
+                    &shown,
+                    &checksum,
+                    &at,
+                    &signature,
+                    &STORED_FORM,
+                    &bytes,
                 ],
             )
             .await?;

@@ -74,6 +74,9 @@ pub(crate) fn plain_tenant(stored: &str) -> Option<Box<str>> {
     }
 }
 
+/// The version of the form that this program stores values and definitions in.
+pub(crate) const STORED_FORM: i16 = windlass_store::STORED_FORM as i16;
+
 /// Unsigned numbers are stored as the signed ones with the same bits.
 pub(crate) fn signed(number: u64) -> i64 {
     number as i64

@@ -15,7 +15,7 @@ use windlass_store::{
 
 use crate::append::Parameter;
 use crate::catalogue::definition;
-use crate::codec::{Columns as _, Moment, limit, signed, tenant, text, uuid, version};
+use crate::codec::{Columns as _, Moment, STORED_FORM, limit, signed, tenant, text, uuid, version};
 use crate::error::Fault;
 use crate::json;
 use crate::store::{PostgresStore, Session, Work};
@@ -23,8 +23,9 @@ use crate::store::{PostgresStore, Session, Work};
 const LOOK: &str = "with l as (update projector set holder = $1, until_ms = clock_ms() + $2 \
      where holder = $1 or holder is null or until_ms <= clock_ms() returning 1) \
      select exists (select from l), exists (select from projection_queue), \
-     exists (select from workflow_definitions d where not exists (select from workflow_plans p \
-     where p.tenant_id = d.tenant_id and p.workflow = d.workflow and p.version = d.version)), \
+     exists (select from workflow_definitions d where d.envelope <= 1 and not exists (select \
+     from workflow_plans p where p.tenant_id = d.tenant_id and p.workflow = d.workflow \
+     and p.version = d.version)), \
      exists (select from start_request where refused_at is null), \
      coalesce((select (extract(epoch from clock_timestamp() - at) * 1000)::int8 \
      from projection_queue order by xid limit 1), 0)";
@@ -81,8 +82,9 @@ const EVENTS: &str = "insert into execution_events (execution, tenant_id, positi
      as e(execution, tenant_id, position, ts, level, category, data) \
      on conflict (execution, position) do nothing";
 const BLOBS: &str = "with b as (select * from unnest($1::uuid[], $2::bytea[], $3::bytea[]) \
-     as b(run, digest, bytes)), stored as (insert into blob (digest, bytes) \
-     select distinct on (digest) digest, bytes from b order by digest on conflict do nothing) \
+     as b(run, digest, bytes)), stored as (insert into blob (digest, envelope, bytes) \
+     select distinct on (digest) digest, $4::int2, bytes from b order by digest \
+     on conflict do nothing) \
      select run, digest from b";
 const USES: &str = "insert into blob_use (run, digest) \
      select distinct run, digest from unnest($1::uuid[], $2::bytea[]) as u(run, digest) \
@@ -94,10 +96,11 @@ const DETAILS: &str = "update workflow_executions e set trigger_payload_json = d
      as d(id, trigger, correlation_id, context) where e.id = d.id \
      and (e.trigger_payload_json is null or d.context is not null)";
 
+/// Definitions of a newer form wait for a newer program.
 const UNPLANNED: &str = "select d.tenant_id, d.workflow, d.version, d.checksum, d.signature, \
-     d.created_at, d.definition from workflow_definitions d where not exists (select from \
-     workflow_plans p where p.tenant_id = d.tenant_id and p.workflow = d.workflow \
-     and p.version = d.version) order by d.tenant_id, d.workflow, d.version limit $1";
+     d.created_at, d.definition, d.envelope from workflow_definitions d where d.envelope <= 1 \
+     and not exists (select from workflow_plans p where p.tenant_id = d.tenant_id \
+     and p.workflow = d.workflow and p.version = d.version) order by d.tenant_id, d.workflow, d.version limit $1";
 const PLAN: &str = "insert into workflow_plans (tenant_id, workflow, version, plan_json) \
      values ($1, $2, $3, $4::text::jsonb) on conflict do nothing";
 
@@ -137,8 +140,9 @@ impl Refused {
         if self.runs.is_empty() {
             return Ok(());
         }
-        work.rows(BLOBS, &[&self.runs, &self.digests, &self.bytes])
-            .await?;
+        let bound: [&(dyn ToSql + Sync); 4] =
+            [&self.runs, &self.digests, &self.bytes, &STORED_FORM];
+        work.rows(BLOBS, &bound).await?;
         work.execute(USES, &[&self.runs, &self.digests]).await?;
         Ok(())
     }

@@ -8,9 +8,9 @@ use crate::common::{open, schema, settings, sql, value};
 use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
-    Append, AppendError, Bell, Blob, Catalogue as _, Claim, DeadLetter, DeadLetters as _, Error,
-    Head, Log, NewDefinition, Queries as _, RunRow, Wait as _, Wakes as _, WriterId, block_on,
-    checksum,
+    Append, AppendError, Bell, Blob, Blobs as _, Catalogue as _, Claim, DeadLetter,
+    DeadLetters as _, Error, Head, Log, NewDefinition, Projections as _, Queries as _, RunRow,
+    Wait as _, Wakes as _, WriterId, block_on, checksum,
 };
 use windlass_store_postgres::{PostgresStore, Settings};
 use windlass_test_support::postgres::{Proxy, server};
@@ -300,6 +300,74 @@ fn what_jsonb_refuses_is_never_in_the_way() {
     };
     store.add_dead_letter(letter.clone()).wait().unwrap();
     assert_eq!(store.dead_letter(run_id(1)).wait().unwrap(), Some(letter));
+}
+
+#[test]
+fn values_and_definitions_of_a_newer_form_are_refused_by_name_and_kept() {
+    let url = server().fresh();
+    let store = PostgresStore::open(&Settings::parse(&url).unwrap().pool(1)).unwrap();
+    let schema = schema(&url);
+    let blob = |bytes: &[u8]| Blob {
+        digest: Digest::of(bytes),
+        bytes: bytes.into(),
+    };
+    // Each way on which a value is stored.
+    let appended = Append {
+        blobs: vec![blob(b"appended")],
+        uses: vec![Digest::of(b"appended")],
+        ..record(run_id(1), Head::NONE, 1, b"uses")
+    };
+    must_append(&store, appended);
+    store.put_blob(blob(b"put")).wait().unwrap();
+    store.hold_blob(blob(b"held")).wait().unwrap();
+    let new = NewDefinition {
+        tenant: None,
+        workflow: "w".into(),
+        display_name: None,
+        digest: Digest::of(b"{}"),
+        text: b"{}"[..].into(),
+        signature: Digest::of(b""),
+        at: Millis(1),
+    };
+    store.publish(new).wait().unwrap();
+    let too_new = |error: Error| {
+        let Error::TooNew(text) = error else {
+            panic!("not {error}");
+        };
+        assert!(text.contains("envelope version 2"), "{text}");
+    };
+    let set = |envelope: u16| {
+        sql(&format!(
+            "update {schema}.blob set envelope = {envelope}; \
+             update {schema}.workflow_definitions set envelope = {envelope}"
+        ));
+    };
+    set(2);
+    for bytes in [&b"appended"[..], b"put", b"held"] {
+        too_new(store.blob(&Digest::of(bytes)).wait().unwrap_err());
+    }
+    too_new(store.definition(None, "w", None).wait().unwrap_err());
+    assert_eq!(store.versions(None, "w").wait().unwrap().len(), 1);
+    // The projector leaves it to a newer program, and does not look at it again and again.
+    assert!(store.unplanned(9).wait().unwrap().is_empty());
+    assert!(!store.look("me", 1000).wait().unwrap().definitions);
+    set(1);
+    for bytes in [&b"appended"[..], b"put", b"held"] {
+        assert_eq!(
+            store.blob(&Digest::of(bytes)).wait().unwrap().unwrap(),
+            bytes
+        );
+    }
+    assert_eq!(
+        store
+            .definition(None, "w", None)
+            .wait()
+            .unwrap()
+            .unwrap()
+            .text,
+        b"{}"
+    );
+    assert_eq!(store.unplanned(9).wait().unwrap().len(), 1);
 }
 
 #[test]

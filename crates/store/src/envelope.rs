@@ -11,8 +11,35 @@
 //! | 6..8 | reserved, 0 |
 //!
 //! It does not know how a body is encoded.
+//!
+//! Values and definitions have no header: their digests are over their bytes, so the version of the
+//! form that they are in stands in a column beside them.
 
 use std::fmt;
+
+use crate::{Damage, Error};
+
+/// The version of the form that values and definitions are stored in: their bytes as they are.
+pub const STORED_FORM: u16 = 1;
+
+/// Checks the version that stands beside the bytes of a value or a definition, which `what` names.
+pub fn check_stored_form(version: i64, what: impl FnOnce() -> String) -> Result<(), Error> {
+    let known = i64::from(STORED_FORM);
+    match version {
+        version if version == known => Ok(()),
+        version if version > known => Err(Error::TooNew(format!(
+            "{} has envelope version {version}; this program knows {known}",
+            what()
+        ))),
+        version => Err(Error::Damaged(Box::new(Damage {
+            place: what(),
+            run: None,
+            sequence: None,
+            offset: None,
+            reason: format!("the envelope version is {version}"),
+        }))),
+    }
+}
 
 const MAGIC: [u8; 2] = *b"WL";
 const HEADER: usize = 8;

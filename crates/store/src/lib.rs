@@ -60,7 +60,7 @@ pub use blobs::{Blobs, HOLD};
 pub use block_on::{Wait, block_on, may_block};
 pub use catalogue::Catalogue;
 pub use dead::{DeadLetter, DeadLetters};
-pub use envelope::{Envelope, EnvelopeError, EnvelopeKind};
+pub use envelope::{Envelope, EnvelopeError, EnvelopeKind, STORED_FORM, check_stored_form};
 pub use hook::{Hook, Hooks};
 pub use inbox::{Inbox, InboxBounds, Offer, OfferAnswer, not_waiting, offered_bells};
 pub use key_value::{KeyValue, Note};
