@@ -22,7 +22,7 @@ const ADD: &str = "insert into workflow_definitions (tenant_id, workflow, versio
      definition_json, checksum, created_at, signature, envelope, definition) \
      values ($1, $2, $3, $4::text::jsonb, $5, $6, $7, $8, $9)";
 const ADVANCE: &str = "update workflows set current_version = $3, display_name = $4, \
-     updated_at = $5 where tenant_id = $1 and id = $2";
+     description = $5, updated_at = $6 where tenant_id = $1 and id = $2";
 
 const DEFINITION: &str = "select d.tenant_id, d.workflow, d.version, d.checksum, d.signature, \
      d.created_at, d.definition, d.envelope from workflow_definitions d \
@@ -119,7 +119,9 @@ impl Catalogue for PostgresStore {
             )
             .await?;
             let name = definition.display_name.as_deref().map(text);
-            work.execute(ADVANCE, &[&owner, &id, &next, &name, &at])
+            let description = json::description(&definition.text);
+            let description = description.as_deref().map(text);
+            work.execute(ADVANCE, &[&owner, &id, &next, &name, &description, &at])
                 .await?;
             work.commit().await?;
             Ok(Published {

@@ -1,6 +1,7 @@
 //! Whether PostgreSQL's `jsonb` can hold a text, decided before it is sent: a column for readers
 //! must never be in the way of a commit. The bytes themselves stand in a column of their own.
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 /// Longer texts are named, not shown.
@@ -23,6 +24,16 @@ pub(crate) fn shown(bytes: &[u8], digest: &str) -> String {
 /// What a column shows for a value that is somewhere else.
 pub(crate) fn reference(digest: &str, bytes: u64) -> String {
     format!(r#"{{"$reference":"sha256:{digest}","bytes":{bytes}}}"#)
+}
+
+/// What a definition says that its workflow is for.
+pub(crate) fn description(definition: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Described {
+        description: Option<String>,
+    }
+    let described: Described = serde_json::from_slice(definition).ok()?;
+    described.description
 }
 
 /// Whether `jsonb` takes the text as it is.

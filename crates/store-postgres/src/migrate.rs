@@ -11,7 +11,7 @@ use crate::error::from_postgres;
 use crate::settings::{SchemaChange, Settings};
 
 /// The statements that lead from each version to the next; the first from an empty schema.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("../migrations/0001_schema.sql"),
     include_str!("../migrations/0002_pools.sql"),
     include_str!("../migrations/0003_roles.sql"),
@@ -21,6 +21,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../migrations/0007_fences.sql"),
     include_str!("../migrations/0008_last_lease.sql"),
     include_str!("../migrations/0009_items_channel.sql"),
+    include_str!("../migrations/0010_descriptions.sql"),
 ];
 
 /// The oldest PostgreSQL that the statements are written for.

@@ -13,4 +13,5 @@ mod faults;
 mod idle;
 mod opening;
 mod semantics;
+mod tables;
 mod tls;
