@@ -101,8 +101,8 @@ const UNPLANNED: &str = "select d.tenant_id, d.workflow, d.version, d.checksum, 
      d.created_at, d.definition, d.envelope from workflow_definitions d where d.envelope <= 1 \
      and not exists (select from workflow_plans p where p.tenant_id = d.tenant_id \
      and p.workflow = d.workflow and p.version = d.version) order by d.tenant_id, d.workflow, d.version limit $1";
-const PLAN: &str = "insert into workflow_plans (tenant_id, workflow, version, plan_json) \
-     values ($1, $2, $3, $4::text::jsonb) on conflict do nothing";
+const PLAN: &str = "insert into workflow_plans (tenant_id, workflow, version, plan_json, plan) \
+     values ($1, $2, $3, $4::text::jsonb, $5) on conflict do nothing";
 
 /// Values that `jsonb` refuses, by run: they are kept as blobs, and columns name them.
 #[derive(Default)]
@@ -384,8 +384,10 @@ impl Projections for PostgresStore {
         let number = version(definition.version);
         self.call_long(move |session| async move {
             let shown = json::shown(plan.as_bytes(), &Digest::of(plan.as_bytes()).to_string());
+            // The bytes are kept where the column only names them.
+            let bytes = (shown != plan).then_some(plan.as_bytes());
             session
-                .execute(PLAN, &[&owner, &workflow, &number, &shown])
+                .execute(PLAN, &[&owner, &workflow, &number, &shown, &bytes])
                 .await?;
             Ok(())
         })

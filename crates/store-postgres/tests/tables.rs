@@ -2,7 +2,7 @@
 
 use crate::common::{schema, sql, value};
 use windlass_core::{Digest, Millis};
-use windlass_store::{Catalogue as _, NewDefinition, Wait as _};
+use windlass_store::{Catalogue as _, NewDefinition, Projections as _, Wait as _};
 use windlass_store_postgres::{PostgresStore, Settings};
 use windlass_test_support::postgres::server;
 
@@ -58,4 +58,29 @@ fn a_workflow_has_the_description_of_its_newest_version() {
     let migration = include_str!("../migrations/0010_descriptions.sql");
     sql(&format!("set search_path to {schema}; {migration}"));
     assert_eq!(all(), [expected[0], expected[1], "none"]);
+}
+
+#[test]
+fn a_plan_that_its_column_only_names_is_read_by_a_function() {
+    let (store, schema) = opened();
+    for text in ["{}", "[]"] {
+        publish(&store, "w", text);
+    }
+    let long = format!(r#"{{"nodes":["{}"]}}"#, "x".repeat(300 << 10));
+    let plans = [r#"{"nodes": []}"#, &long];
+    let unplanned = store.unplanned(9).wait().unwrap();
+    for (definition, plan) in unplanned.iter().zip(plans) {
+        store.put_plan(definition, plan.into()).wait().unwrap();
+    }
+    for (plan, version) in plans.into_iter().zip(1..) {
+        let text = value(&format!("select {schema}.plan_text('', 'w', {version})"));
+        assert!(text == plan, "version {version}: {} bytes", text.len());
+    }
+    let named = "plan_json ? '$reference' and plan is not null";
+    let versions = format!("select version from {schema}.workflow_plans where {named}");
+    assert_eq!(
+        value(&versions),
+        "2",
+        "the bytes of a plan that is shown stand nowhere else"
+    );
 }
