@@ -11,7 +11,7 @@ use crate::error::from_postgres;
 use crate::settings::{SchemaChange, Settings};
 
 /// The statements that lead from each version to the next; the first from an empty schema.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     include_str!("../migrations/0001_schema.sql"),
     include_str!("../migrations/0002_pools.sql"),
     include_str!("../migrations/0003_roles.sql"),
@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("../migrations/0009_items_channel.sql"),
     include_str!("../migrations/0010_descriptions.sql"),
     include_str!("../migrations/0011_plan_texts.sql"),
+    include_str!("../migrations/0012_links_and_levels.sql"),
 ];
 
 /// The oldest PostgreSQL that the statements are written for.

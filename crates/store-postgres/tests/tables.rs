@@ -2,7 +2,11 @@
 
 use crate::common::{schema, sql, value};
 use windlass_core::{Digest, Millis};
-use windlass_store::{Catalogue as _, NewDefinition, Projections as _, Wait as _};
+use windlass_store::conformance::{must_append, record, row, run_id};
+use windlass_store::{
+    Append, Catalogue as _, Head, NewDefinition, Projections as _, Queries as _, ResourceRow,
+    Wait as _,
+};
 use windlass_store_postgres::{PostgresStore, Settings};
 use windlass_test_support::postgres::server;
 
@@ -82,5 +86,82 @@ fn a_plan_that_its_column_only_names_is_read_by_a_function() {
         value(&versions),
         "2",
         "the bytes of a plan that is shown stand nowhere else"
+    );
+}
+
+#[test]
+fn a_link_keeps_the_attempt_that_sql_names_and_an_id_of_its_own() {
+    let (store, schema) = opened();
+    let run = run_id(1);
+    let link = ResourceRow {
+        tenant: None,
+        system: "jira".into(),
+        kind: "issue".into(),
+        id: "1".into(),
+        url: None,
+        run,
+        node: "loop[1]/n".into(),
+    };
+    let append = Append {
+        row: Some(row(run)),
+        resources: vec![link.clone()],
+        ..record(run, Head::NONE, 1, b"links")
+    };
+    must_append(&store, append);
+    let attempt = "00000000-0000-0000-0000-000000000007";
+    sql(&format!(
+        "set search_path to {schema}; \
+         insert into action_executions (id, execution, node_id, instance, action_type, status, \
+         attempt) values ('{attempt}', '{run}', 'n', 1, 'a', 'Succeeded', 1); \
+         select sp_link_external_resource('{run}', '{attempt}', 'jira', 'issue', '2'); \
+         select sp_link_external_resource('{run}', null, 'jira', 'issue', '3')"
+    ));
+    let links = || {
+        value(&format!(
+            "select string_agg(concat_ws(' ', resource_id, action, action_execution), ', ' \
+             order by resource_id) from {schema}.workflow_resource_links"
+        ))
+    };
+    let expected = format!("1 loop[1]/n, 2 n {attempt}, 3 ");
+    assert_eq!(links(), expected);
+    let ids = || {
+        let ids = "string_agg(id::text, ' ' order by resource_id), count(distinct id)";
+        value(&format!(
+            "select concat_ws(' ', {ids}) from {schema}.workflow_resource_links"
+        ))
+    };
+    let before = ids();
+    assert!(before.ends_with(" 3"), "each its own: {before}");
+    // Rows that are made again from the log.
+    store
+        .replace_rows(vec![(row(run), vec![link])])
+        .wait()
+        .unwrap();
+    assert_eq!((links(), ids()), (expected, before));
+}
+
+#[test]
+fn readers_find_attempts_by_status_and_may_meet_events_for_debugging() {
+    let (store, schema) = opened();
+    let run = run_id(1);
+    let append = Append {
+        row: Some(row(run)),
+        ..record(run, Head::NONE, 1, b"first")
+    };
+    must_append(&store, append);
+    let levels = ["debug", "info", "warn", "error"].map(|level| format!("('{level}')"));
+    sql(&format!(
+        "insert into {schema}.execution_events (execution, position, ts, level, category, data) \
+         select '{run}', row_number() over (), now(), level, 'orchestrator', '{{}}' \
+         from (values {}) as l(level)",
+        levels.join(", ")
+    ));
+    let indexes = value(&format!(
+        "select string_agg(indexdef, ' ') from pg_indexes \
+         where schemaname = '{schema}' and tablename = 'action_executions'"
+    ));
+    assert!(
+        indexes.contains("(execution, node_id, status)"),
+        "{indexes}"
     );
 }
