@@ -76,10 +76,8 @@ async fn check_server(client: &Client) -> Result<(), Problem> {
                from pg_database where datname = current_database()";
     let row = client.query_one(sql, &[]).await?;
     let (number, name): (i32, &str) = (row.try_get(0)?, row.try_get(1)?);
-    if number < OLDEST_SERVER {
-        return refused(format!(
-            "the database server is PostgreSQL {name}; Windlass needs 14 or newer"
-        ));
+    if let Some(text) = too_old(number, name) {
+        return refused(text);
     }
     let (encoding, database): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
     if encoding != "UTF8" {
@@ -96,6 +94,13 @@ async fn check_server(client: &Client) -> Result<(), Problem> {
         ))));
     }
     Ok(())
+}
+
+/// Why a server is refused; none if it is new enough. `number` is its `server_version_num`, which is
+/// 140019 for 14.19.
+fn too_old(number: i32, name: &str) -> Option<String> {
+    (number < OLDEST_SERVER)
+        .then(|| format!("the database server is PostgreSQL {name}; Windlass needs 14 or newer"))
 }
 
 /// Looks and changes in one transaction, under a lock that other processes wait for.
@@ -389,5 +394,27 @@ fn missing_right(error: &tokio_postgres::Error, access: &Access, settings: &Sett
             give_schema(access, settings)
         )),
         _ => OpenError::Away(from_postgres(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_before_14_is_refused_by_its_name() {
+        // `server_version_num` and `server_version` as servers say them.
+        for (number, name) in [
+            (130_023, "13.23 (Debian 13.23-1.pgdg12+1)"),
+            (130_000, "13beta3"),
+            (90_624, "9.6.24"),
+        ] {
+            let text = too_old(number, name).unwrap_or_else(|| panic!("{name} is too old"));
+            assert!(text.contains(&format!("PostgreSQL {name};")), "{text}");
+            assert!(text.contains("14 or newer"), "{text}");
+        }
+        for (number, name) in [(140_000, "14beta1"), (140_019, "14.19"), (180_001, "18.1")] {
+            assert_eq!(too_old(number, name), None, "{name}");
+        }
     }
 }
