@@ -120,10 +120,21 @@ fn every_role_is_a_process_of_its_own() {
         shown.contains("worker,scheduler") && shown.contains("gpu"),
         "{shown}"
     );
+    assert!(shown.contains("64 (0-63)"), "{shown}");
     // Probes and metrics are there without the API.
     probed.get("/health/ready").expect(200);
-    let metrics = probed.get("/metrics").expect(200).body;
-    assert!(!metrics.is_empty());
+    for (process, owned) in [(&probed, 64), (&client, 0)] {
+        let metrics = String::from_utf8(process.get("/metrics").expect(200).body).expect("text");
+        let lines: Vec<&str> = metrics.lines().collect();
+        let owned = format!("windlass_partitions_owned {owned}");
+        assert!(lines.contains(&&*owned), "{metrics}");
+        assert!(lines.contains(&"windlass_session_live 1"), "{metrics}");
+        let oldest = "windlass_database_oldest_transaction_seconds ";
+        assert!(
+            lines.iter().any(|line| line.starts_with(oldest)),
+            "{metrics}"
+        );
+    }
     probed.get("/api/v1/cluster").expect(404);
     for process in [gpu, worker, orchestrator, api] {
         process.stop();

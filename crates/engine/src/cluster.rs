@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::Labels;
 use windlass_store::{
-    Error, Leases, LiveSession, Partition, ProcessInfo, QueueDepth, Role, SessionId,
+    Error, Leases, LiveSession, Partition, Partitions, ProcessInfo, QueueDepth, Role, SessionId,
 };
 
 use crate::action::Registry;
@@ -150,6 +150,22 @@ impl Engine {
             queue,
             projector_lag_ms,
         })
+    }
+
+    /// How many partitions this engine works on now; one if it has its store to itself. Nothing is
+    /// asked of the store.
+    pub fn partitions_owned(&self) -> usize {
+        match self.shared().owned.partitions() {
+            Partitions::All => 1,
+            Partitions::Only(owned) => owned.len(),
+        }
+    }
+
+    /// Whether this engine's session is live, as far as it knows. One that has its store to itself
+    /// needs none, and is as good as live.
+    pub fn session_is_live(&self) -> bool {
+        let owned = &self.shared().owned;
+        !owned.is_shared() || owned.session().is_some()
     }
 
     /// Removes the sessions of processes that died. Their partitions and work are free already.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -42,16 +43,29 @@ const REMOVE_LINKS: &str = "delete from workflow_resource_links where execution 
 const ADD_LINK: &str = "insert into workflow_resource_links (tenant_id, execution, action, \
      system_name, resource_type, resource_id, external_url, seq, ordinal) \
      values ($1, $2, $3, $4, $5, $6, $7, 0, $8) on conflict do nothing";
+/// The age of the oldest transaction that is open, in seconds.
+const OLDEST: &str = "coalesce((select extract(epoch from max(now() - xact_start))::int8 \
+     from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()), 0)";
 const HEALTH: &str = "select current_setting('server_version'), \
      pg_size_pretty(pg_database_size(current_database())), \
      (select count(*) from pg_stat_activity where datname = current_database()), \
-     coalesce((select extract(epoch from max(now() - xact_start))::int8 from pg_stat_activity \
-     where datname = current_database() and pid <> pg_backend_pid()), 0), \
-     current_setting('synchronous_commit'), \
+     OLDEST, current_setting('synchronous_commit'), \
      (select count(*) from (select from projection_queue limit 100000) q), \
      coalesce((select (extract(epoch from clock_timestamp() - at) * 1000)::int8 \
      from projection_queue order by xid limit 1), 0), \
      coalesce((select holder from projector where until_ms > clock_ms()), 'none')";
+
+impl PostgresStore {
+    /// The age of the oldest transaction that any program has open on the database: rows that
+    /// were removed since then cannot be cleaned.
+    pub fn oldest_transaction(&self) -> Pending<'_, Result<Duration, Error>> {
+        self.call(move |session| async move {
+            let row = session.first(&format!("select {OLDEST}"), &[]).await?;
+            let seconds = row.map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
+            Ok(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+        })
+    }
+}
 
 fn link(row: &tokio_postgres::Row) -> Result<ResourceRow, Fault> {
     Ok(ResourceRow {
@@ -387,7 +401,9 @@ impl Queries for PostgresStore {
     fn health(&self) -> Pending<'_, Result<Health, Error>> {
         let (address, schema) = (self.inner.access.address.clone(), self.inner.opened.version);
         self.call(move |session| async move {
-            let row = session.first(HEALTH, &[]).await?;
+            let row = session
+                .first(&HEALTH.replace("OLDEST", OLDEST), &[])
+                .await?;
             let row = row.ok_or_else(|| crate::codec::unreadable("the state of the server"))?;
             let fact = |name: &str, value: String| (name.to_owned(), value);
             Ok(Health {

@@ -34,7 +34,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
     }
     settings
         .output
-        .data(&processes(sessions).render(&settings.output))?;
+        .data(&processes(sessions, list(&cluster, "partitions")).render(&settings.output))?;
     let free = list(&cluster, "partitions").iter();
     let free = free.filter(|it| it["owner"].is_null()).count();
     if free > 0 {
@@ -74,15 +74,37 @@ fn words(value: &Value) -> String {
     words.join(",")
 }
 
-fn processes(sessions: &[Value]) -> Table {
+/// How many partitions a session owns, and which: `17 (0-15,33)`.
+fn owned(partitions: &[Value], session: &Value) -> String {
+    let owned = partitions.iter().filter(|it| it["owner"] == *session);
+    let numbers: Vec<u64> = owned.filter_map(|it| it["partition"].as_u64()).collect();
+    match numbers.len() {
+        0 => "0".to_owned(),
+        count => format!("{count} ({})", ranges(numbers)),
+    }
+}
+
+/// Numbers in order, those that follow each other as ranges.
+fn ranges(mut numbers: Vec<u64>) -> String {
+    numbers.sort_unstable();
+    let ranges = numbers.chunk_by(|one, next| one + 1 == *next);
+    let ranges = ranges.filter_map(|range| match range {
+        [] => None,
+        [one] => Some(one.to_string()),
+        [first, .., last] => Some(format!("{first}-{last}")),
+    });
+    ranges.collect::<Vec<_>>().join(",")
+}
+
+fn processes(sessions: &[Value], partitions: &[Value]) -> Table {
     let columns = [
         "SESSION",
         "PROCESS",
         "ROLES",
         "LABELS",
         ">SLOTS",
-        ">PARTITIONS",
         "SINCE",
+        "PARTITIONS",
     ];
     let mut table = Table::new(&columns);
     let now = now();
@@ -96,8 +118,8 @@ fn processes(sessions: &[Value]) -> Table {
             words(&session["roles"]).into(),
             words(&session["labels"]).into(),
             session["slots"].to_string().into(),
-            session["partitions"].to_string().into(),
             since.into(),
+            owned(partitions, &session["id"]).into(),
         ]);
     }
     table
@@ -118,4 +140,29 @@ fn waiting(queue: &[Value]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_shown_as_ranges() {
+        for (numbers, text) in [
+            (vec![], ""),
+            (vec![7], "7"),
+            ((0..16).chain([33]).collect(), "0-15,33"),
+            (vec![3, 1, 0, 2, 5], "0-3,5"),
+            (vec![1, 3, 5], "1,3,5"),
+        ] {
+            assert_eq!(ranges(numbers), text);
+        }
+        let partitions = [
+            json!({ "partition": 0, "owner": "a" }),
+            json!({ "partition": 1, "owner": "a" }),
+            json!({ "partition": 2, "owner": null }),
+        ];
+        assert_eq!(owned(&partitions, &json!("a")), "2 (0-1)");
+        assert_eq!(owned(&partitions, &json!("b")), "0");
+    }
 }

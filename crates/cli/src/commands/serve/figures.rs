@@ -29,17 +29,38 @@ pub(super) fn show(
     });
 }
 
-/// Adds the numbers of connections to the database.
+/// Adds what this process has of the cluster.
+pub(super) fn show_cluster(telemetry: &Telemetry, engine: &Engine) {
+    let engine = engine.clone();
+    telemetry.readings(move || {
+        vec![
+            gauge(
+                "windlass_partitions_owned",
+                "Partitions that this process works on.",
+                engine.partitions_owned(),
+            ),
+            gauge(
+                "windlass_session_live",
+                "Whether the session of this process is live.",
+                engine.session_is_live().into(),
+            ),
+        ]
+    });
+}
+
+/// Adds the numbers of connections to the database, and what holds back its cleaning.
 pub(super) fn show_database(telemetry: &Telemetry, database: PostgresStore) {
     telemetry.readings(move || {
         let pool = database.pool_state();
-        let gauge = |name, help, value: usize| Reading {
-            name,
-            help,
+        // Asked only when the page is: a database that does not answer has no such line.
+        let oldest = database.oldest_transaction().wait().ok();
+        let oldest = oldest.map(|age| Reading {
+            name: "windlass_database_oldest_transaction_seconds",
+            help: "Age of the oldest open transaction; it holds back cleaning.",
             kind: ReadingKind::Gauge,
-            value: value as u64,
-        };
-        vec![
+            value: age.as_secs(),
+        });
+        let pool = [
             gauge(
                 "windlass_database_pool_limit",
                 "Connections that the pool may open to the database.",
@@ -60,8 +81,18 @@ pub(super) fn show_database(telemetry: &Telemetry, database: PostgresStore) {
                 "Calls that wait for a connection of the pool.",
                 pool.waiting,
             ),
-        ]
+        ];
+        pool.into_iter().chain(oldest).collect()
     });
+}
+
+fn gauge(name: &'static str, help: &'static str, value: usize) -> Reading {
+    Reading {
+        name,
+        help,
+        kind: ReadingKind::Gauge,
+        value: value as u64,
+    }
 }
 
 /// Adds how far the database is behind the log in NATS.

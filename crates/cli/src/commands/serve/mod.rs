@@ -133,6 +133,7 @@ async fn serve(
     windlass_service::secrets::seal_hooks(&*session.store, &keys).await?;
     let gate = gate(&options, &telemetry, auth.clone());
     figures::show(&telemetry, (server.figures(), gate.figures()), &auth);
+    figures::show_cluster(&telemetry, &engine);
     if let Some(database) = session.database.clone() {
         figures::show_database(&telemetry, database);
     }
