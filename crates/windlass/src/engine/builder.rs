@@ -40,8 +40,16 @@ enum StoreLocation {
     Folder(PathBuf),
     Memory,
     #[cfg(feature = "postgres")]
-    Database(String),
+    Database {
+        url: String,
+        /// How long a database that cannot be reached is waited for.
+        wait: Duration,
+    },
 }
+
+/// How often a database that cannot be reached is tried again.
+#[cfg(feature = "postgres")]
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// A store that is open.
 struct OpenedStore {
@@ -73,7 +81,10 @@ impl EngineBuilder {
 
     #[cfg(feature = "postgres")]
     pub(super) fn postgres(url: String) -> Self {
-        Self::new(StoreLocation::Database(url))
+        Self::new(StoreLocation::Database {
+            url,
+            wait: Duration::ZERO,
+        })
     }
 
     fn new(store: StoreLocation) -> Self {
@@ -166,6 +177,17 @@ impl EngineBuilder {
         self
     }
 
+    /// How long opening waits for a database that cannot be reached; without this, not at all. What
+    /// waiting does not help (a wrong password, a schema of another program) fails at once all the
+    /// same. It means nothing for other stores.
+    #[cfg(feature = "postgres")]
+    pub fn wait_for_database(mut self, limit: Duration) -> Self {
+        if let StoreLocation::Database { wait, .. } = &mut self.store {
+            *wait = limit;
+        }
+        self
+    }
+
     /// Whether opening recovers unfinished runs; it does by default.
     pub fn recover(mut self, recover: bool) -> Self {
         self.recover = recover;
@@ -254,13 +276,22 @@ impl EngineBuilder {
 }
 
 #[cfg(feature = "postgres")]
-async fn open_database(url: &str) -> Result<OpenedStore, OpenError> {
+async fn open_database(url: &str, wait: Duration) -> Result<OpenedStore, OpenError> {
     use windlass_store_postgres::{OpenError as Refusal, PostgresStore, Settings};
     let failed = |error: Refusal| match error {
         Refusal::Away(error) | Refusal::Refused(error) => OpenError::Store(error),
     };
     let settings = Settings::parse(url).map_err(failed)?;
-    let store = PostgresStore::connect(&settings).await.map_err(failed)?;
+    let began = tokio::time::Instant::now();
+    let store = loop {
+        match PostgresStore::connect(&settings).await {
+            Err(Refusal::Away(_)) if began.elapsed() < wait => {
+                let left = wait.saturating_sub(began.elapsed());
+                tokio::time::sleep(TRY_AGAIN.min(left)).await;
+            }
+            opened => break opened.map_err(failed)?,
+        }
+    };
     Ok(OpenedStore {
         projections: Some(Arc::new(store.clone())),
         backend: Arc::new(store),
@@ -271,7 +302,7 @@ async fn open_store(place: &StoreLocation) -> Result<OpenedStore, OpenError> {
     let folder = match place {
         StoreLocation::Memory => return Ok(OpenedStore::alone(Arc::new(MemoryStore::new()))),
         #[cfg(feature = "postgres")]
-        StoreLocation::Database(url) => return open_database(url).await,
+        StoreLocation::Database { url, wait } => return open_database(url, *wait).await,
         StoreLocation::Folder(folder) => folder,
     };
     // An engine of this process that was shut down closes the folder when its last action has

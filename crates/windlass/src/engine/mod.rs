@@ -74,6 +74,10 @@ impl Engine {
     /// `postgres://user:password@host:5432/database?schema=windlass`. Any number of processes may
     /// open the same one: each works on its share of the runs, and those of a process that ends
     /// are taken over.
+    ///
+    /// Opening answers [`OpenError::Store`] at once if the database cannot be reached;
+    /// [`EngineBuilder::wait_for_database`] waits for it, as `windlass serve` does. Once the engine
+    /// is open it waits by itself, however often the database goes away.
     #[cfg(feature = "postgres")]
     pub fn postgres(url: impl Into<String>) -> EngineBuilder {
         EngineBuilder::postgres(url.into())
