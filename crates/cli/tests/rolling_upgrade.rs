@@ -8,6 +8,10 @@ use tokio_postgres::NoTls;
 use windlass_test_support::postgres::server as database;
 use windlass_test_support::process::{Client, ECHO, ServerProcess, WAIT, World};
 
+/// An attempt that takes longer than its owner is killed.
+const SLEEP: &str = r#"{"id":"sleep","nodes":[
+    {"id":"n","actionType":"core.sleep","parameters":{"ms":3000}}]}"#;
+
 /// Commands as versions of the program wrote them; the last line is of this version.
 const COMMANDS: &str = include_str!("../../engine/tests/wire/commands-1.jsonl");
 
@@ -135,4 +139,54 @@ fn an_owner_leaves_a_command_of_a_newer_process() {
     sql.until_changed(&versioned("inbox", "body", &run, 2, 1));
     succeeded(&client, &run);
     assert_eq!(sql.number(&waits), 0, "a record consumed it");
+}
+
+#[test]
+fn an_owner_leaves_an_outcome_of_a_newer_worker() {
+    let url = database().fresh();
+    let worlds: Vec<World> = (0..3).map(|_| World::new()).collect();
+    let roles = "api,orchestrator,scheduler";
+    let killed = role(&worlds[0], &url, roles);
+    let _worker = role(&worlds[1], &url, "worker");
+    let client = killed.client();
+    client.publish(ECHO);
+    client.publish(SLEEP);
+    let run = client.execute("sleep", &json!({}));
+    let sql = Sql::new(&url);
+    let begun = format!("select count(*) from work where run = '{run}' and lease is not null");
+    while sql.number(&begun) == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    killed.kill();
+    // Without an owner the outcome waits: a newer worker might have written it.
+    sql.until_changed(&versioned("inbox", "body", &run, 1, 2));
+    let owner = role(&worlds[2], &url, roles);
+    let client = owner.client();
+    client.until("/api/v1/cluster", |_, cluster| {
+        let mut sessions = cluster["sessions"].as_array().into_iter().flatten();
+        sessions.any(|it| it["self"] == true && it["partitions"] == 64)
+    });
+    // The owner has the run, and goes on with what it knows.
+    for command in ["pause", "resume"] {
+        let path = format!("/api/v1/executions/{run}/{command}");
+        client.post(&path, &json!({})).expect(200);
+    }
+    let other = client.execute("echo", &json!({}));
+    succeeded(&client, &other);
+    // It looks at the inbox of its partitions every ten seconds.
+    std::thread::sleep(std::time::Duration::from_secs(12));
+    let waits = format!(
+        "select count(*) from inbox where run = '{run}' and key like 'outcome/%' \
+         and refusal is null and convert_from(body, 'UTF8') like '{{\"v\":2,%'"
+    );
+    assert_eq!(sql.number(&waits), 1, "it is there for a newer owner");
+    let again = format!("select count(*) from work where run = '{run}'");
+    assert_eq!(sql.number(&again), 0, "the attempt is not made again");
+    let path = format!("/api/v1/executions/{run}");
+    let shown = client.get(&path).json();
+    assert_eq!(shown["status"], "Running", "{shown}");
+    sql.until_changed(&versioned("inbox", "body", &run, 2, 1));
+    succeeded(&client, &run);
+    let ended = client.get(&path).json();
+    assert_eq!(ended["nodes"]["n"]["attempts"], 1, "{ended}");
 }
