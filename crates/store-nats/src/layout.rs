@@ -28,7 +28,7 @@ const PARTITIONS_KEY: &str = "windlass.partitions";
 const STREAMS_KEY: &str = "windlass.streams";
 
 /// The most bytes of the work queue, which is in memory.
-const WORK_BYTES: i64 = 64 << 20;
+pub(crate) const WORK_BYTES: i64 = 64 << 20;
 
 /// A stream of logs.
 #[derive(Clone, Debug)]

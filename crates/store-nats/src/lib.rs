@@ -42,6 +42,7 @@ mod store;
 mod table;
 mod wakes;
 mod work;
+mod work_room;
 mod work_state;
 
 pub use error::OpenError;

@@ -52,7 +52,7 @@ const MOST_TRIES: u32 = 5;
 const SCAN_BATCH: usize = 500;
 
 /// How long the row stays that says that there is none.
-const GONE: Duration = Duration::from_secs(120);
+pub(crate) const GONE: Duration = Duration::from_secs(120);
 
 /// A message as it is stored.
 #[derive(Clone, Debug)]

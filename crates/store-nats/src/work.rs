@@ -19,6 +19,7 @@ use windlass_store::{
 use crate::error::PublishFault;
 use crate::store::{Inner, NatsStore};
 use crate::table::message;
+use crate::work_room::full;
 use crate::work_state::{
     Known, WorkMeta, WorkState, Write, removed, removed_after, renewed, returned, stopped,
 };
@@ -64,6 +65,7 @@ impl Inner {
     /// Writes rows; gives what each is now, or nothing if another process was faster. Then the copy
     /// has what that one wrote.
     async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Option<Known>>, Error> {
+        let rows: Vec<_> = writes.iter().map(Write::row).collect();
         let each: Vec<_> = writes.into_iter().map(|it| self.write(it)).collect();
         let mut written = Vec::with_capacity(each.len());
         let mut failed = None;
@@ -80,16 +82,40 @@ impl Inner {
         if written.iter().any(Option::is_none) {
             self.items.catch_up().await?;
         }
+        for ((key, sequence), _) in rows.into_iter().zip(&written).filter(|it| it.1.is_none()) {
+            self.look_for_removed(key, sequence).await?;
+        }
         Ok(written)
+    }
+
+    /// A row in whose place none could be written, and that no other has come for, may have been
+    /// removed without one that says so.
+    async fn look_for_removed(&self, key: WorkKey, sequence: u64) -> Result<(), Error> {
+        let known = self.items.rows().item(key).cloned();
+        if let Some(known) = known.filter(|it| it.sequence == sequence)
+            && self.work.row(&known.subject).await?.is_none()
+        {
+            self.items.rows().forget(key, sequence, 0);
+        }
+        Ok(())
     }
 
     async fn write(&self, write: Write) -> Result<Known, PublishFault> {
         let Write { before, meta } = write;
-        let subject = before.subject;
+        let subject = before.subject.clone();
         let (sequence, payload) = match meta.gone {
             true => {
-                let put_gone = self.work.put_gone(subject.clone(), before.sequence, &meta);
-                (put_gone.await?, Bytes::new())
+                let gone = meta.of_gone();
+                let put_gone = self.work.put_gone(subject.clone(), before.sequence, &gone);
+                match put_gone.await {
+                    Ok(sequence) => (sequence, Bytes::new()),
+                    // A stream that is full takes no row, but lets go of one.
+                    Err(
+                        PublishFault::Failed(Error::Full(_))
+                        | PublishFault::Unknown(Error::Full(_)),
+                    ) => return self.remove_item(before, meta).await,
+                    Err(fault) => return Err(fault),
+                }
             }
             false => {
                 let payload = before.payload;
@@ -102,6 +128,18 @@ impl Inner {
         let known = Known::new(subject, sequence, meta, payload, self.clock.now_ms());
         self.items.rows().note_known(known.clone());
         Ok(known)
+    }
+
+    /// Removes an item's row, of which other processes learn when they want to write in its place.
+    async fn remove_item(&self, mut item: Known, meta: WorkMeta) -> Result<Known, PublishFault> {
+        let removed = self.work.remove(item.sequence).await;
+        if !removed.map_err(PublishFault::Failed)? {
+            return Err(PublishFault::Conflict);
+        }
+        let mut rows = self.items.rows();
+        rows.forget(item.key(), item.sequence, meta.offer);
+        item.meta = meta;
+        Ok(item)
     }
 
     /// The error of a write. A stream that does not take rows may be another one by now.
@@ -118,8 +156,17 @@ impl Inner {
         items: Vec<(&WorkItem, WorkMeta)>,
     ) -> Result<Vec<Option<Known>>, Error> {
         self.items.complete().await?;
+        let wanted = items.iter().map(|(item, meta)| self.bytes_of(item, meta));
+        let wanted: Vec<u64> = wanted.collect();
+        let mut room = self.room_for(wanted.iter().sum()).await?;
+        let mut has_room = true;
         let mut sent = Vec::with_capacity(items.len());
-        for (item, meta) in items {
+        for ((item, meta), bytes) in items.into_iter().zip(wanted) {
+            has_room = bytes <= room;
+            if !has_room {
+                break;
+            }
+            room -= bytes;
             let after = {
                 let rows = self.items.rows();
                 match rows.item(item.key) {
@@ -153,7 +200,18 @@ impl Inner {
                 Err(fault) => return Err(self.work_fault(fault)),
             });
         }
-        Ok(pushed)
+        match has_room {
+            true => Ok(pushed),
+            false => Err(full()),
+        }
+    }
+
+    /// What a push adds to the stream at most.
+    fn bytes_of(&self, item: &WorkItem, meta: &WorkMeta) -> u64 {
+        if self.items.rows().item(item.key).is_some() {
+            return 0;
+        }
+        meta.bytes(&self.names.work(item), item.payload.len()) as u64
     }
 
     fn note_pushed(&self, subject: String, sequence: u64, meta: WorkMeta, payload: Bytes) -> Known {

@@ -16,6 +16,7 @@ use crate::mirror::Rows;
 use crate::recent::Recent;
 use crate::store::Clock;
 use crate::table::Row;
+use crate::work_room::WorkRoom;
 
 /// Tenant and action: what a worker pulls by.
 type Channel = (Option<Box<str>>, Box<str>);
@@ -29,33 +30,43 @@ pub(crate) struct WorkMeta {
     run: RunId,
     instance: u32,
     attempt: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
     tenant: Option<Box<str>>,
     action: Box<str>,
     requires: Vec<Box<str>>,
     priority: u8,
     /// Its place by age; 0 in its first row, whose own place counts.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     age: u64,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     deliveries: u32,
     /// When it was handed out first, in milliseconds by the clock for people.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     begun: Option<i64>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     stop: bool,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     lease: Option<Lease>,
     /// The last worker whose lease ran out, and that lease.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     last: Option<(Box<str>, u64)>,
     /// The item is gone.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) gone: bool,
     /// Of an item that is gone: the last offer of the process that removed it. An owner that knows
     /// that it is gone is to know that outcome too.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) offer: u64,
 }
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The most that a row takes beside what differs in length: names of fields, numbers, headers and
+/// what the server adds; and a lease and the worker before it, which an item may get.
+const GONE_BYTES: usize = 280;
+const ITEM_BYTES: usize = 640;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Lease {
@@ -120,6 +131,36 @@ impl WorkMeta {
             attempt: self.attempt,
         }
     }
+
+    /// What the row of an item that is gone says: as little as can be, since it stays for a while.
+    pub(crate) fn of_gone(&self) -> Self {
+        Self {
+            tenant: None,
+            action: Box::default(),
+            requires: Vec::new(),
+            priority: 0,
+            age: 0,
+            deliveries: 0,
+            begun: None,
+            stop: false,
+            lease: None,
+            last: None,
+            ..self.clone()
+        }
+    }
+
+    /// The most bytes that its row takes in the stream.
+    pub(crate) fn bytes(&self, subject: &str, payload: usize) -> usize {
+        if self.gone {
+            return subject.len() + GONE_BYTES;
+        }
+        let requires: usize = self.requires.iter().map(|it| it.len() + 3).sum();
+        let lease = self.lease.as_ref().map_or(0, |it| it.worker.len());
+        let last = self.last.as_ref().map_or(0, |it| it.0.len());
+        let tenant = self.tenant.as_ref().map_or(0, |it| it.len());
+        let words = requires + lease + last + tenant + self.action.len();
+        subject.len() + payload + words + ITEM_BYTES
+    }
 }
 
 /// A row as this process knows it.
@@ -165,6 +206,10 @@ impl Known {
 
     fn order(&self) -> Order {
         (Reverse(self.meta.priority), self.meta.age)
+    }
+
+    fn bytes(&self) -> usize {
+        self.meta.bytes(&self.subject, self.payload.len())
     }
 
     /// When its lease runs out, if that depends on time alone.
@@ -219,6 +264,11 @@ impl Write {
             meta,
         }
     }
+
+    /// The row in whose place it is to be written.
+    pub(crate) fn row(&self) -> (WorkKey, u64) {
+        (self.before.key(), self.before.sequence)
+    }
 }
 
 /// The copy.
@@ -233,6 +283,7 @@ pub(crate) struct WorkState {
     gone: Recent<WorkKey, Gone>,
     /// Items that a call of this process is about to hand out.
     taken: HashSet<WorkKey>,
+    room: WorkRoom,
     clock: Clock,
 }
 
@@ -276,6 +327,7 @@ impl WorkState {
         }
         self.remove(key);
         if known.meta.gone {
+            self.room.gone(known.bytes());
             let offer = known.meta.offer;
             self.gone.insert(key, Gone { sequence, offer });
             return true;
@@ -295,14 +347,32 @@ impl WorkState {
                 self.waiting.entry(channel).or_default().insert(order);
             }
         }
+        self.room.came(known.bytes());
         self.items.insert(key, known);
         true
+    }
+
+    /// The server does not have the row at `sequence` any more, and none that says so.
+    pub(crate) fn forget(&mut self, key: WorkKey, sequence: u64, offer: u64) {
+        if self
+            .items
+            .get(&key)
+            .is_some_and(|it| it.sequence == sequence)
+        {
+            self.remove(key);
+            self.gone.insert(key, Gone { sequence, offer });
+        }
+    }
+
+    pub(crate) fn room(&mut self) -> &mut WorkRoom {
+        &mut self.room
     }
 
     fn remove(&mut self, key: WorkKey) {
         let Some(known) = self.items.remove(&key) else {
             return;
         };
+        self.room.left(known.bytes());
         self.leased.remove(&key);
         if let Some(at) = known.ends() {
             self.ends.remove(&(at, key));

@@ -5,7 +5,8 @@ use crate::common::settings;
 use windlass_store::conformance::inbox::offer_of;
 use windlass_store::conformance::{append_one, must_append, record, row, run_id};
 use windlass_store::{
-    Append, AppendError, Error, Head, Inbox as _, Log as _, Queries as _, Wait as _,
+    Append, AppendError, Error, Head, Inbox as _, LeaseAnswer, LeaseTerm, LeasedItem, Log as _,
+    Pull, Queries as _, TenantFilter, Wait as _, WorkItem, WorkKey, WorkQueue as _,
 };
 use windlass_store_nats::NatsStore;
 
@@ -66,4 +67,105 @@ fn a_stream_that_drops_old_messages_is_refused() {
     drop(store);
     let error = NatsStore::open(&settings).unwrap_err().to_string();
     assert!(error.contains("changed by another program"), "{error}");
+}
+
+fn item(n: u64, payload: usize) -> WorkItem {
+    WorkItem {
+        key: WorkKey {
+            run: run_id(n),
+            instance: 3,
+            attempt: 1,
+        },
+        tenant: None,
+        action: "act".into(),
+        requires: Vec::new(),
+        priority: 5,
+        payload: vec![b'x'; payload],
+    }
+}
+
+fn pull(store: &NatsStore, slots: usize) -> Vec<LeasedItem> {
+    let pulled = store.pull(Pull {
+        worker: "worker".into(),
+        tenant: TenantFilter::Only(None),
+        actions: vec!["act".into()],
+        labels: Vec::new(),
+        slots,
+        max_bytes: usize::MAX,
+        term: LeaseTerm::Millis(600_000),
+        holding: None,
+    });
+    pulled.wait().unwrap()
+}
+
+#[track_caller]
+fn complete(store: &NatsStore, item: &LeasedItem) {
+    let held = store.complete(None, item.item.key, item.lease).wait();
+    assert_eq!(held.unwrap(), LeaseAnswer::Held { stop: false });
+}
+
+/// Hand-outs and completions write rows, too: pushes stop while there is room for them.
+#[test]
+fn a_work_queue_that_takes_no_more_is_worked_on_and_takes_items_again() {
+    let store = NatsStore::open(&settings()).unwrap();
+    let (mut count, mut payload) = (0, 900_000);
+    while payload > 0 {
+        match store.push(vec![item(count, payload)]).wait() {
+            Ok(()) => count += 1,
+            Err(Error::Full(_)) => payload /= 2,
+            Err(error) => panic!("{error:?}"),
+        }
+        assert!(count < 1_000, "it is never full");
+    }
+    let refused = store.push(vec![item(count, 100)]).wait();
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    let leased = pull(&store, 1_000);
+    assert_eq!(leased.len() as u64, count);
+    for item in &leased {
+        let renewed = store.renew_item(None, item.item.key, item.lease).wait();
+        assert_eq!(renewed.unwrap(), LeaseAnswer::Held { stop: false });
+    }
+    for item in &leased[1..] {
+        complete(&store, item);
+    }
+    let back = store.return_item(None, leased[0].item.key, leased[0].lease);
+    assert_eq!(back.wait().unwrap(), LeaseAnswer::Held { stop: false });
+    store.push(vec![item(count, 900_000)]).wait().unwrap();
+    assert_eq!(pull(&store, 10).len(), 2);
+}
+
+/// A stream that takes no row at all lets go of items that are done, and a process that has not
+/// heard of it pulls what comes after them.
+#[test]
+fn an_item_is_completed_while_the_stream_of_the_queue_takes_nothing() {
+    let settings = settings();
+    let (store, other) = (
+        NatsStore::open(&settings).unwrap(),
+        NatsStore::open(&settings).unwrap(),
+    );
+    store.push(vec![item(1, 1_000)]).wait().unwrap();
+    let leased = pull(&store, 1);
+    assert_eq!(other.queue_depth(9).wait().unwrap()[0].leased, 1);
+    store.limit_stream_for_tests("WORK", 1).wait().unwrap();
+    let refused = store.push(vec![item(2, 1_000)]).wait();
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    complete(&store, &leased[0]);
+    assert!(
+        store
+            .known(&[leased[0].item.key])
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
+    store.limit_stream_for_tests("WORK", -1).wait().unwrap();
+    store.push(vec![item(2, 1_000)]).wait().unwrap();
+    assert_eq!(pull(&other, 1)[0].item.key, item(2, 0).key);
+    other.withdraw(&[leased[0].item.key]).wait().unwrap();
+    assert!(
+        other
+            .known(&[leased[0].item.key])
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
 }
