@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::response::Response;
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::error::REBUILD;
 use crate::layout::LogStream;
 use crate::projector::{Change, ChangeKind};
 use crate::store::Inner;
-use crate::table::{Reader, Row, reading};
+use crate::table::{Reader, Row, next_message, reading};
 
 /// Where the watermarks stand in the database.
 const NOTE: (&str, &str) = ("nats", "watermarks");
@@ -266,7 +266,18 @@ impl Inner {
         let policy = DeliverPolicy::ByStartSequence {
             start_sequence: from,
         };
-        let mut reader = Reader::new(&log.stream, reading(policy)).await?;
+        self.read_through(stream, reading(policy), last).await
+    }
+
+    /// Applies what a consumer delivers of a stream whose last message is or was `last`.
+    async fn read_through(
+        &self,
+        stream: usize,
+        config: pull::Config,
+        last: u64,
+    ) -> Result<(), Error> {
+        let log = &self.logs[stream];
+        let mut reader = Reader::new(&log.stream, config).await?;
         loop {
             let rows = reader.next(BATCH).await?;
             let Some(end) = rows.last().map(|row| row.sequence) else {
@@ -279,8 +290,30 @@ impl Inner {
             }
         }
         reader.end().await;
+        self.read_rest(stream, last).await?;
         self.watermarks.note_through(stream, last);
         Ok(())
+    }
+
+    /// Applies what the stream's leader has up to `last` and a consumer did not deliver: it may be
+    /// on a server that is behind, and says that nothing is left.
+    async fn read_rest(&self, stream: usize, last: u64) -> Result<(), Error> {
+        let mut rows = Vec::new();
+        let mut after = self.watermarks.reached(stream);
+        loop {
+            let next = match after < last {
+                true => next_message(&self.logs[stream].stream, ">", after + 1).await?,
+                false => None,
+            };
+            let next = next.filter(|row| row.sequence <= last);
+            if rows.len() == BATCH || (next.is_none() && !rows.is_empty()) {
+                self.apply_read(std::mem::take(&mut rows)).await?;
+                self.watermarks.note_through(stream, after);
+            }
+            let Some(row) = next else { return Ok(()) };
+            after = row.sequence;
+            rows.push(row);
+        }
     }
 
     /// Applies what was read, without what the database has.
@@ -332,6 +365,47 @@ impl Inner {
         };
         if let Ok(text) = serde_json::to_vec(&marks) {
             let _ = self.postgres.keep_note(NOTE.0, NOTE.1, text).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_store::Wait as _;
+    use windlass_store::conformance::{record, row, run_id};
+    use windlass_store::{Append, Log as _};
+    use windlass_test_support::{nats, postgres};
+
+    use super::*;
+    use crate::{NatsStore, Settings};
+
+    /// A consumer on a server that is behind delivers nothing and says that this is all.
+    #[test]
+    fn the_watermark_does_not_pass_what_a_consumer_does_not_deliver() {
+        let database = postgres::server().fresh();
+        let database = windlass_store_postgres::Settings::parse(&database).unwrap();
+        let settings = Settings::parse(nats::server().url(), database.pool(2)).unwrap();
+        let settings = settings.prefix(&nats::fresh_prefix()).unwrap();
+        let store = NatsStore::open(&settings.partitions(1)).unwrap();
+        for n in 1..=3 {
+            let started = Append {
+                row: Some(row(run_id(n))),
+                ..record(run_id(n), Head::NONE, 1, b"started")
+            };
+            store.publish_without_rows(started).wait().unwrap();
+        }
+        let reading = store.task(|inner| async move {
+            let behind = pull::Config {
+                filter_subject: inner.log_subject(run_id(9)),
+                ..reading(DeliverPolicy::All)
+            };
+            inner.read_through(0, behind, 3).await?;
+            Ok(inner.watermarks.reached(0))
+        });
+        assert_eq!(reading.wait().unwrap(), 3);
+        for n in 1..=3 {
+            let stored = store.postgres().head(run_id(n)).wait().unwrap();
+            assert_eq!(stored.sequence, 1, "run {n} has no row");
         }
     }
 }

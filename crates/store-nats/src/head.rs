@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use async_nats::jetstream::stream::RawMessageErrorKind;
 use futures_util::future::join_all;
 use windlass_core::RunId;
 use windlass_store::{Error, Head, ItemRun, Log as _};
 
 use crate::codec::{Kind, LogMessage};
-use crate::error::{damaged, names_no_stream, unavailable};
+use crate::error::{damaged, names_no_stream};
 use crate::layout::LogStream;
 use crate::projector::Change;
 use crate::store::{Inner, KnownHead};
-use crate::table::{Row, last_message};
+use crate::table::{last_message, next_message};
 
 /// Where a run's log ends.
 #[derive(Clone, Debug)]
@@ -196,12 +195,7 @@ impl Inner {
     /// The first message of a run's log at or after a place in its stream.
     async fn next_message(&self, run: RunId, from: u64) -> Result<Option<LogMessage>, Error> {
         let stream = &self.log_stream(run).stream;
-        let asked = stream.raw_message_builder();
-        let asked = asked.next_by_subject(self.log_subject(run)).sequence(from);
-        match asked.send().await {
-            Ok(message) => LogMessage::read(&Row::from_stored(message)).map(Some),
-            Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(error) => Err(unavailable("a message cannot be read", &error)),
-        }
+        let row = next_message(stream, &self.log_subject(run), from).await?;
+        row.map(|row| LogMessage::read(&row)).transpose()
     }
 }

@@ -14,7 +14,7 @@ use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use async_nats::jetstream::context::{Context, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, RawMessageErrorKind, Stream};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde::Serialize;
@@ -199,6 +199,20 @@ pub(crate) async fn last_message(stream: &Stream<()>, subject: &str) -> Result<O
     match stream.get_last_raw_message_by_subject(subject).await {
         Ok(message) => Ok(Some(Row::from_stored(message))),
         Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(unavailable("a message cannot be read", &error)),
+    }
+}
+
+/// The first message of these subjects at or after a place, by the stream's leader.
+pub(crate) async fn next_message(
+    stream: &Stream<()>,
+    subject: &str,
+    from: u64,
+) -> Result<Option<Row>, Error> {
+    let asked = stream.raw_message_builder();
+    match asked.next_by_subject(subject).sequence(from).send().await {
+        Ok(message) => Ok(Some(Row::from_stored(message))),
+        Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
         Err(error) => Err(unavailable("a message cannot be read", &error)),
     }
 }
