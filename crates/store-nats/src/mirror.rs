@@ -3,8 +3,10 @@
 //! is written by compare-and-set, so a copy that lags behind costs a second try, never the truth.
 //!
 //! A copy is complete from the moment at which it has everything that was there when it began to
-//! follow. It begins anew, empty, when the connection was lost, when a message is missing, when
-//! heartbeats stay out and when a caller finds that the stream is another one.
+//! follow. What it has to have beyond that is asked of the stream's leader: the server that
+//! delivers may be another one, and behind. A copy begins anew, empty, when the connection was
+//! lost, when a message is missing, when heartbeats stay out and when a caller finds that the
+//! stream is another one.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -55,6 +57,7 @@ pub(crate) struct Mirror<R> {
     rows: Mutex<R>,
     place: watch::Sender<Place>,
     consumer: Mutex<Option<Consumer<push::Config>>>,
+    table: Table,
     client: Client,
     again: Arc<Notify>,
 }
@@ -66,17 +69,19 @@ struct Place {
     connects: u64,
     /// How many messages have come since it began to follow.
     received: u64,
-    /// The sequence of the last of them.
+    /// The sequence of the last of them, and when the server stored it.
     through: u64,
+    stored_ms: i64,
 }
 
 impl<R: Rows> Mirror<R> {
-    pub(crate) fn new(client: Client, rows: R) -> Arc<Self> {
+    pub(crate) fn new(table: Table, rows: R) -> Arc<Self> {
         Arc::new(Self {
             rows: Mutex::new(rows),
             place: watch::Sender::default(),
             consumer: Mutex::default(),
-            client,
+            client: table.js.client(),
+            table,
             again: Arc::default(),
         })
     }
@@ -128,31 +133,46 @@ impl<R: Rows> Mirror<R> {
         }
     }
 
-    /// Waits until the copy has everything that the server has now.
+    /// Waits until the copy has everything that the stream's leader has now.
     pub(crate) async fn catch_up(&self) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
             self.complete().await?;
-            let consumer = self.consumer().clone();
-            if let Some(consumer) = consumer {
-                match consumer.get_info().await {
-                    Ok(info) => {
-                        let known = info.delivered.consumer_sequence + info.num_pending;
-                        let mut place = self.place.subscribe();
-                        let has = place.wait_for(|it| it.is_complete && it.received >= known);
-                        // Rows that were replaced meanwhile never come: ask again.
-                        if tokio::time::timeout(ASK_AGAIN, has).await.is_ok() {
-                            return Ok(());
-                        }
+            let before = *self.place.borrow();
+            match self.table.newest().await {
+                Ok(newest) => {
+                    let newest = newest.map_or((0, 0), |row| (row.sequence, row.stored_ms));
+                    if self.has_all(before, newest).await {
+                        return Ok(());
                     }
-                    Err(_) => self.begin_anew(),
                 }
+                Err(_) => self.begin_anew(),
             }
             if begun.elapsed() > PATIENCE {
                 let text = "NATS: what is in a stream is not delivered to its end";
                 return Err(Error::Unavailable(text.into()));
             }
         }
+    }
+
+    /// Whether a copy that was at `before` soon has everything up to the newest row. That one may
+    /// never come, since it is replaced or removed; and it may be of another stream.
+    async fn has_all(&self, before: Place, newest: (u64, i64)) -> bool {
+        let mut place = self.place.subscribe();
+        let has = place.wait_for(|it| it.is_complete && it.through >= newest.0);
+        let in_time = tokio::time::timeout(ASK_AGAIN, has).await.is_ok();
+        if in_time && (before.through < newest.0 || (before.through, before.stored_ms) == newest) {
+            return true;
+        }
+        let consumer = self.consumer().clone();
+        let is_followed = match consumer {
+            Some(consumer) => consumer.get_info().await.is_ok(),
+            None => false,
+        };
+        if !is_followed {
+            self.begin_anew();
+        }
+        in_time && is_followed && before.through > newest.0
     }
 
     fn consumer(&self) -> MutexGuard<'_, Option<Consumer<push::Config>>> {
@@ -167,8 +187,9 @@ impl<R: Rows> Mirror<R> {
 }
 
 /// Follows a table for as long as its copy is held.
-pub(crate) async fn follow<R: Rows>(mirror: Weak<Mirror<R>>, table: Table, bells: Arc<Bells>) {
+pub(crate) async fn follow<R: Rows>(mirror: Weak<Mirror<R>>, bells: Arc<Bells>) {
     while let Some(held) = mirror.upgrade() {
+        let table = held.table.clone();
         let followed = follow_once(held, &mirror, &table, &bells).await;
         if followed.as_ref().is_err_and(names_no_stream) {
             table.missing.notify_one();
@@ -257,11 +278,12 @@ async fn follow_once<R: Rows>(
         let Some(row) = Row::from_consumed(message) else {
             continue;
         };
-        let through = row.sequence;
+        let (through, stored_ms) = (row.sequence, row.stored_ms);
         let bell = held.rows().note(row);
         held.place.send_modify(|place| {
             place.received = received;
             place.through = through;
+            place.stored_ms = stored_ms;
             place.is_complete |= pending == 0 || received >= there;
         });
         if let Some(bell) = bell.filter(|_| place.is_complete) {
@@ -290,4 +312,82 @@ async fn answered(client: &Client, message: Message) -> bool {
     // What is not answered is asked again.
     let _ = client.publish(asked, bytes::Bytes::new()).await;
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use windlass_store::Wait as _;
+    use windlass_store::conformance::inbox::offer_of;
+    use windlass_store::conformance::run_id;
+    use windlass_store::{Bell, Inbox as _};
+    use windlass_test_support::{nats, postgres};
+
+    use super::*;
+    use crate::{NatsStore, Settings};
+
+    #[derive(Default)]
+    struct Count(Arc<AtomicUsize>);
+
+    impl Rows for Count {
+        fn clear(&mut self) {
+            self.0.store(0, Ordering::Relaxed);
+        }
+
+        fn note(&mut self, _: Row) -> Option<Bell> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            None
+        }
+    }
+
+    pub(super) fn store() -> NatsStore {
+        let database = postgres::server().fresh();
+        let database = windlass_store_postgres::Settings::parse(&database).unwrap();
+        let settings = Settings::parse(nats::server().url(), database.pool(2)).unwrap();
+        NatsStore::open(
+            &settings
+                .prefix(&nats::fresh_prefix())
+                .unwrap()
+                .partitions(1),
+        )
+        .unwrap()
+    }
+
+    /// A consumer on a server that is behind says that everything is delivered.
+    #[test]
+    fn a_copy_has_everything_only_when_it_has_the_newest_row_of_the_leader() {
+        let store = store();
+        let offered = store.offer(vec![offer_of(run_id(1), "key", b"x")]).wait();
+        assert_eq!(offered.unwrap(), [true]);
+        let behind = store.task(|inner| async move {
+            let mirror = Mirror::new(inner.inbox.clone(), Count::default());
+            let config = push::Config {
+                deliver_subject: inner.log.client().new_inbox(),
+                filter_subject: inner.names.inbox_item(9, run_id(9), "key"),
+                ack_policy: AckPolicy::None,
+                ..push::Config::default()
+            };
+            let made = inner.inbox.stream.create_consumer(config).await;
+            *mirror.consumer() = Some(made.map_err(|error| unavailable("a consumer", &error))?);
+            let place = Place {
+                is_complete: true,
+                connects: mirror.connects(),
+                ..Place::default()
+            };
+            mirror.place.send_replace(place);
+            let early = mirror.catch_up();
+            let early = tokio::time::timeout(ASK_AGAIN * 20, early).await;
+            assert!(early.is_err(), "the row has not come: {early:?}");
+            let newest = inner.inbox.newest().await?.unwrap();
+            mirror.place.send_replace(Place {
+                received: 1,
+                through: newest.sequence,
+                stored_ms: newest.stored_ms,
+                ..place
+            });
+            mirror.catch_up().await
+        });
+        behind.wait().unwrap();
+    }
 }

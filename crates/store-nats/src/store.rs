@@ -404,13 +404,12 @@ async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, Op
         None => Clock::Real(Instant::now()),
     };
     let bells = Arc::<Bells>::default();
-    let offers = Mirror::new(log.client(), InboxState::default());
-    let items = Mirror::new(log.client(), WorkState::new(clock.clone()));
     let [inbox, work] = [inbox, work].map(|table| Table {
         js: log.clone(),
         ..table
     });
-    let following = (inbox.clone(), work.clone());
+    let offers = Mirror::new(inbox.clone(), InboxState::default());
+    let items = Mirror::new(work.clone(), WorkState::new(clock.clone()));
     let inner = Arc::new(Inner {
         names,
         work,
@@ -442,9 +441,9 @@ async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, Op
     });
     let (offers, items) = (&inner.offers, &inner.items);
     let bells = || Arc::clone(&inner.bells);
-    let follow_offers = mirror::follow(Arc::downgrade(offers), following.0, bells());
+    let follow_offers = mirror::follow(Arc::downgrade(offers), bells());
     inner.home.spawn(follow_offers);
-    let follow_items = mirror::follow(Arc::downgrade(items), following.1, bells());
+    let follow_items = mirror::follow(Arc::downgrade(items), bells());
     inner.home.spawn(follow_items);
     tokio::spawn(projector::run(Arc::downgrade(&inner), queue));
     // What other processes published and did not project before they ended.

@@ -242,6 +242,12 @@ impl Table {
         self.noticed(last_message(&self.stream, subject).await)
     }
 
+    /// The newest row of the table.
+    pub(crate) async fn newest(&self) -> Result<Option<Row>, Error> {
+        // Not `>`: of that the server takes a last message that was removed for none.
+        self.row(&self.config.subjects[0]).await
+    }
+
     /// Writes a row that must be as it was at `expected`; 0 if there must be none.
     pub(crate) async fn put<T: Serialize>(
         &self,
