@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use async_nats::connection::State;
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, push};
-use async_nats::{Client, HeaderMap, Message, StatusCode};
+use async_nats::{Client, Message, StatusCode, Subject};
 use futures_util::StreamExt as _;
 use tokio::sync::{Notify, watch};
 use windlass_store::{Bell, Error};
@@ -253,11 +253,15 @@ async fn follow_once<R: Rows>(
         heard = Instant::now();
         let place = *held.place.borrow();
         if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
-            if lacks(message.headers.as_ref(), place.received) {
-                return Ok(());
-            }
-            if !answered(&client, message).await {
-                caught_up = Instant::now();
+            match told(&message, place.received) {
+                Told::Lost => return Ok(()),
+                // What is not answered is asked again.
+                Told::Asked(asked) => drop(client.publish(asked, bytes::Bytes::new()).await),
+                // What was there when it began to follow may be gone.
+                Told::Idle => {
+                    caught_up = Instant::now();
+                    held.place.send_modify(|place| place.is_complete = true);
+                }
             }
             continue;
         }
@@ -292,26 +296,28 @@ async fn follow_once<R: Rows>(
     }
 }
 
-/// Whether a heartbeat tells of messages that have not come.
-fn lacks(headers: Option<&HeaderMap>, received: u64) -> bool {
-    let last = headers.and_then(|headers| headers.get("Nats-Last-Consumer"));
-    let last = last.and_then(|last| last.as_str().parse::<u64>().ok());
-    last.is_some_and(|last| last > received)
+/// What a heartbeat says.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    /// Messages have not come.
+    Lost,
+    /// The server waits to be told how far its messages have come, on this subject.
+    Asked(Subject),
+    /// Everything has come, and nothing waits.
+    Idle,
 }
 
-/// The server asks now and then how far its messages have come, and waits for the answer; whether
-/// it did.
-async fn answered(client: &Client, message: Message) -> bool {
-    let stalled = message.headers.as_ref();
-    let stalled = stalled.and_then(|headers| headers.get("Nats-Consumer-Stalled"));
-    let asked = match (message.reply, stalled) {
-        (Some(reply), _) => reply,
-        (None, Some(subject)) => subject.as_str().into(),
-        (None, None) => return false,
-    };
-    // What is not answered is asked again.
-    let _ = client.publish(asked, bytes::Bytes::new()).await;
-    true
+fn told(heartbeat: &Message, received: u64) -> Told {
+    let header = |name: &str| heartbeat.headers.as_ref().and_then(|it| it.get(name));
+    let last = header("Nats-Last-Consumer").and_then(|last| last.as_str().parse::<u64>().ok());
+    if last.is_some_and(|last| last > received) {
+        return Told::Lost;
+    }
+    match (&heartbeat.reply, header("Nats-Consumer-Stalled")) {
+        (Some(reply), _) => Told::Asked(reply.clone()),
+        (None, Some(subject)) => Told::Asked(subject.as_str().into()),
+        (None, None) => Told::Idle,
+    }
 }
 
 #[cfg(test)]
@@ -389,5 +395,53 @@ mod tests {
             mirror.catch_up().await
         });
         behind.wait().unwrap();
+    }
+
+    /// A heartbeat with these headers, after two messages have come.
+    fn check(headers: &[(&str, &str)], expected: Told) {
+        let mut message = Message {
+            subject: "deliver".into(),
+            reply: None,
+            payload: bytes::Bytes::new(),
+            headers: Some(async_nats::HeaderMap::new()),
+            status: Some(StatusCode::IDLE_HEARTBEAT),
+            description: None,
+            length: 0,
+        };
+        for (name, value) in headers {
+            message.headers.as_mut().unwrap().insert(*name, *value);
+        }
+        assert_eq!(told(&message, 2), expected);
+    }
+
+    #[test]
+    fn a_heartbeat_tells_what_is_lost_asked_and_complete() {
+        check(&[("Nats-Last-Consumer", "3")], Told::Lost);
+        let stalled = ("Nats-Consumer-Stalled", "answer");
+        check(
+            &[("Nats-Last-Consumer", "2"), stalled],
+            Told::Asked("answer".into()),
+        );
+        check(&[("Nats-Last-Consumer", "2")], Told::Idle);
+    }
+
+    /// The rows that were there when a copy began to follow may be removed before they come.
+    #[test]
+    fn a_copy_whose_last_rows_are_removed_is_complete_with_the_next_heartbeat() {
+        let store = store();
+        let offered = store.offer(vec![offer_of(run_id(1), "key", b"x")]).wait();
+        assert_eq!(offered.unwrap(), [true]);
+        let complete = store.task(|inner| async move {
+            inner.offers.complete().await?;
+            // As if they had been.
+            inner
+                .offers
+                .place
+                .send_modify(|place| place.is_complete = false);
+            let mut place = inner.offers.place.subscribe();
+            let complete = place.wait_for(|place| place.is_complete).await;
+            Ok(complete.map(|place| place.received).unwrap_or_default())
+        });
+        assert_eq!(complete.wait().unwrap(), 1);
     }
 }
