@@ -8,7 +8,7 @@
 //! lost, when a message is missing, when heartbeats stay out and when a caller finds that the
 //! stream is another one.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,8 @@ pub(crate) struct Mirror<R> {
     table: Table,
     client: Client,
     again: Arc<Notify>,
+    /// Whether it has been complete once.
+    was_complete: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,6 +85,7 @@ impl<R: Rows> Mirror<R> {
             client: table.js.client(),
             table,
             again: Arc::default(),
+            was_complete: AtomicBool::new(false),
         })
     }
 
@@ -179,6 +182,16 @@ impl<R: Rows> Mirror<R> {
         self.consumer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The copy may answer from now on. Rows that came before do not ring: whoever has listened
+    /// since an earlier copy looks at everything.
+    fn completed(&self, bells: &Bells) {
+        let completes = |place: &mut Place| !std::mem::replace(&mut place.is_complete, true);
+        if self.place.send_if_modified(completes) && self.was_complete.swap(true, Ordering::Relaxed)
+        {
+            bells.lost();
+        }
+    }
+
     /// Reads everything again.
     pub(crate) fn begin_anew(&self) {
         self.place.send_modify(|place| place.is_complete = false);
@@ -230,10 +243,12 @@ async fn follow_once<R: Rows>(
     let there = consumer.cached_info().num_pending;
     *held.consumer() = Some(consumer);
     held.place.send_replace(Place {
-        is_complete: there == 0,
         connects,
         ..Place::default()
     });
+    if there == 0 {
+        held.completed(bells);
+    }
     let again = Arc::clone(&held.again);
     drop(held);
     let (mut heard, mut caught_up) = (Instant::now(), Instant::now());
@@ -260,7 +275,7 @@ async fn follow_once<R: Rows>(
                 // What was there when it began to follow may be gone.
                 Told::Idle => {
                     caught_up = Instant::now();
-                    held.place.send_modify(|place| place.is_complete = true);
+                    held.completed(bells);
                 }
             }
             continue;
@@ -288,8 +303,10 @@ async fn follow_once<R: Rows>(
             place.received = received;
             place.through = through;
             place.stored_ms = stored_ms;
-            place.is_complete |= pending == 0 || received >= there;
         });
+        if pending == 0 || received >= there {
+            held.completed(bells);
+        }
         if let Some(bell) = bell.filter(|_| place.is_complete) {
             bells.ring(bell);
         }
@@ -327,7 +344,7 @@ mod tests {
     use windlass_store::Wait as _;
     use windlass_store::conformance::inbox::offer_of;
     use windlass_store::conformance::run_id;
-    use windlass_store::{Bell, Inbox as _};
+    use windlass_store::{Bell, Inbox as _, Wakes as _};
     use windlass_test_support::{nats, postgres};
 
     use super::*;
@@ -443,5 +460,22 @@ mod tests {
             Ok(complete.map(|place| place.received).unwrap_or_default())
         });
         assert_eq!(complete.wait().unwrap(), 1);
+    }
+
+    /// Rows that were written while a copy begins anew do not ring.
+    #[test]
+    fn listeners_look_at_everything_when_a_copy_has_begun_anew() {
+        let store = store();
+        let complete = store.task(|inner| async move {
+            inner.offers.complete().await?;
+            inner.items.complete().await
+        });
+        complete.wait().unwrap();
+        let mut listener = store.listen().wait().unwrap();
+        store.inner.offers.begin_anew();
+        let (heard, hears) = std::sync::mpsc::channel();
+        std::thread::spawn(move || heard.send(listener.hear().wait()));
+        let heard = hears.recv_timeout(Duration::from_secs(60));
+        assert!(matches!(heard, Ok(Err(Error::Unavailable(_)))), "{heard:?}");
     }
 }

@@ -120,6 +120,13 @@ impl Bells {
             listener.changed.notify_one();
         }
     }
+
+    /// Bells may have been lost.
+    pub(crate) fn lost(&self) {
+        for listener in self.listeners().iter().filter_map(Weak::upgrade) {
+            listener.lost();
+        }
+    }
 }
 
 /// What has rung and was not heard yet.
