@@ -59,6 +59,15 @@ impl NatsStore {
         self.task(move |inner| async move { inner.barrier().await })
     }
 
+    /// Waits until the copies of the inbox and of the work queue have what the server has.
+    #[doc(hidden)]
+    pub fn copies_caught_up_for_tests(&self) -> Pending<'_, Result<(), Error>> {
+        self.task(move |inner| async move {
+            inner.offers.catch_up().await?;
+            inner.items.catch_up().await
+        })
+    }
+
     /// Brings the database to the ends of all streams, and writes the watermarks.
     #[doc(hidden)]
     pub fn catch_up_for_tests(&self) -> Pending<'_, Result<(), Error>> {
@@ -86,6 +95,17 @@ impl NatsStore {
         most_bytes: i64,
     ) -> Pending<'_, Result<(), Error>> {
         self.change_stream(name, move |config| config.max_bytes = most_bytes)
+    }
+
+    /// The limit of a stream's bytes, named in the same way.
+    #[doc(hidden)]
+    pub fn stream_limit_for_tests(&self, name: &str) -> Pending<'_, Result<i64, Error>> {
+        let name = self.inner.names.full(name);
+        self.task(move |inner| async move {
+            let stream = inner.js.get_stream(&name).await;
+            let stream = stream.map_err(|error| unavailable(&name, &error))?;
+            Ok(stream.cached_info().config.max_bytes)
+        })
     }
 
     /// Lets a stream drop messages that are older than this, as an operator could.

@@ -14,6 +14,7 @@ use windlass_store::{
 use crate::codec::ConsumedOffer;
 use crate::error::PublishFault;
 use crate::inbox_state::{InboxState, OfferMeta, OfferState, Offered};
+use crate::mirror::Rows as _;
 use crate::store::{Inner, NatsStore};
 use crate::table::{Row, message};
 
@@ -60,7 +61,7 @@ impl Inner {
 
     /// Removes an offer that must be as it is known; `false` if it has changed or is gone.
     async fn remove_offer(&self, offered: &Offered) -> Result<bool, Error> {
-        let Offered { row, meta } = offered;
+        let Offered { row, meta, .. } = offered;
         let gone = OfferMeta {
             state: OfferState::Gone,
             ..meta.clone()
@@ -78,14 +79,14 @@ impl Inner {
             Err(PublishFault::Conflict) => {
                 match self.inbox.row(&row.subject).await? {
                     Some(found) => self.offers.rows().note_own(found),
-                    None => self.offers.rows().forget(row),
+                    None => self.offers.rows().forget(&row.subject, row.sequence),
                 }
                 Ok(false)
             }
             // A stream that is full takes no row, but lets go of one.
             Err(PublishFault::Failed(Error::Full(_))) => {
                 let removed = self.inbox.remove(row.sequence).await?;
-                self.offers.rows().forget(row);
+                self.offers.rows().forget(&row.subject, row.sequence);
                 Ok(removed)
             }
             Err(fault) => Err(fault.into_error()),
@@ -105,7 +106,9 @@ impl Inner {
 
     async fn consumable_one(&self, run: RunId, key: &str) -> Result<ConsumedOffer, Error> {
         let copied = self.offers.rows().offer(run, key).cloned();
-        let mut found = copied.map(|it| (it.row, it.meta));
+        // The payload of one that is written again is needed.
+        let usable = |it: &Offered| it.has_payload() || it.meta.state != OfferState::Refusing;
+        let mut found = copied.filter(usable).map(|it| (it.row, it.meta));
         for _ in 0..MOST_TRIES {
             if found.is_none() {
                 // It may not have come here yet.
@@ -175,7 +178,7 @@ impl Inner {
                 Some(found) => Some(found),
                 None => {
                     let found = self.offer_row(run, key).await?;
-                    let found = found.map(|(row, meta)| Offered { row, meta });
+                    let found = found.map(|(row, meta)| Offered::of(row, meta));
                     found.filter(|it| it.meta.offer == *offer)
                 }
             };
@@ -284,18 +287,57 @@ impl Inner {
         Ok(())
     }
 
-    /// What became of an offer, by the copy.
-    fn answer_to(&self, run: RunId, key: &str) -> Option<OfferAnswer> {
-        let rows = self.offers.rows();
-        let offered = rows.offer(run, key)?;
-        match offered.meta.state {
+    /// What became of an offer.
+    async fn answer_to(&self, run: RunId, key: &str) -> Result<Option<OfferAnswer>, Error> {
+        self.offers.complete().await?;
+        let copied = self.offers.rows().offer(run, key).cloned();
+        let offered = match copied {
+            Some(it) if it.meta.state == OfferState::Refused && !it.has_payload() => {
+                let found = self.offer_row(run, key).await?;
+                found.map(|(row, meta)| Offered::of(row, meta))
+            }
+            copied => copied,
+        };
+        Ok(offered.and_then(|it| match it.meta.state {
             OfferState::Gone => None,
-            OfferState::Refused => Some(OfferAnswer::Refused(offered.row.payload.to_vec())),
+            OfferState::Refused => Some(OfferAnswer::Refused(it.row.payload.to_vec())),
             OfferState::Waiting | OfferState::Refusing => {
-                let waits = !rows.is_consumed(&offered.meta.offer);
+                let waits = !self.offers.rows().is_consumed(&it.meta.offer);
                 waits.then_some(OfferAnswer::Waiting)
             }
+        }))
+    }
+
+    /// A page of what waits for a run, with payloads that are not kept.
+    async fn whole_page(
+        &self,
+        run: RunId,
+        after: u64,
+        most: InboxBounds,
+    ) -> Result<Vec<InboxItem>, Error> {
+        for _ in 0..MOST_TRIES {
+            self.offers.complete().await?;
+            let page = self.offers.rows().page(run, after, most);
+            let whole = page.iter().map(|it| self.whole(run, it));
+            let whole = futures_util::future::try_join_all(whole).await?;
+            // One that is no more leaves the copy.
+            if whole.iter().all(Option::is_some) {
+                return Ok(whole.into_iter().flatten().collect());
+            }
         }
+        Err(Error::Unavailable(
+            "the inbox changes too often; try again".into(),
+        ))
+    }
+
+    /// An offer that waits, with its payload; nothing if it waits no more.
+    async fn whole(&self, run: RunId, offered: &Offered) -> Result<Option<InboxItem>, Error> {
+        if offered.has_payload() {
+            return Ok(Some(inbox_item(offered, &offered.row.payload)));
+        }
+        let found = self.offer_row(run, &offered.meta.key).await?;
+        let found = found.filter(|(_, meta)| meta.waits() && meta.offer == offered.meta.offer);
+        Ok(found.map(|(row, _)| inbox_item(offered, &row.payload)))
     }
 
     async fn discard_offer(&self, run: RunId, key: &str) -> Result<bool, Error> {
@@ -305,7 +347,7 @@ impl Inner {
                 Some(found) => Some(found),
                 None => {
                     let found = self.offer_row(run, key).await?;
-                    found.map(|(row, meta)| Offered { row, meta })
+                    found.map(|(row, meta)| Offered::of(row, meta))
                 }
             };
             let Some(found) = found else {
@@ -318,6 +360,14 @@ impl Inner {
         Err(Error::Unavailable(
             "an offer changes too often; try again".into(),
         ))
+    }
+}
+
+fn inbox_item(offered: &Offered, payload: &[u8]) -> InboxItem {
+    InboxItem {
+        number: offered.number(),
+        key: offered.meta.key.clone(),
+        bytes: payload.to_vec(),
     }
 }
 
@@ -349,18 +399,14 @@ impl Inbox for NatsStore {
         after: u64,
         most: InboxBounds,
     ) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
-        let page = self.look_at_inbox(move |rows| {
-            let waiting = rows.waiting(run).into_iter();
-            let items = waiting.filter(|it| it.number() > after).map(|it| {
-                Ok(InboxItem {
-                    number: it.number(),
-                    key: it.meta.key.clone(),
-                    bytes: it.row.payload.to_vec(),
-                })
-            });
-            most.cut(items)
-        });
-        Box::pin(async move { page.await? })
+        if self.inner.offers.is_complete() {
+            let page = self.inner.offers.rows().page(run, after, most);
+            if page.iter().all(Offered::has_payload) {
+                let page = page.iter().map(|it| inbox_item(it, &it.row.payload));
+                return Box::pin(std::future::ready(Ok(page.collect())));
+            }
+        }
+        self.task(move |inner| async move { inner.whole_page(run, after, most).await })
     }
 
     fn waiting_items(&self, run: RunId, most: usize) -> Pending<'_, Result<usize, Error>> {
@@ -384,10 +430,7 @@ impl Inbox for NatsStore {
 
     fn answer(&self, run: RunId, key: &str) -> Pending<'_, Result<Option<OfferAnswer>, Error>> {
         let key = key.to_owned();
-        self.task(move |inner| async move {
-            inner.offers.complete().await?;
-            Ok(inner.answer_to(run, &key))
-        })
+        self.task(move |inner| async move { inner.answer_to(run, &key).await })
     }
 
     fn discard(&self, run: RunId, key: &str) -> Pending<'_, Result<bool, Error>> {

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
-use windlass_store::{Bell, Partition, Partitions};
+use windlass_store::{Bell, InboxBounds, Partition, Partitions};
 
 use crate::mirror::Rows;
 use crate::names::hash;
 use crate::recent::Recent;
 use crate::table::Row;
+
+/// A longer payload is not kept: it is read when it is needed.
+const MOST_KEPT: usize = 4 * 1024;
 
 /// How an offer stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,15 +59,35 @@ impl OfferMeta {
 /// An offer as this process knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Offered {
+    /// Without its payload, if that is too long to be kept.
     pub(crate) row: Row,
     pub(crate) meta: OfferMeta,
+    /// The length of the payload.
+    pub(crate) size: usize,
 }
 
 impl Offered {
+    pub(crate) fn of(row: Row, meta: OfferMeta) -> Self {
+        let size = row.payload.len();
+        Self { row, meta, size }
+    }
+
     /// What a row says; nothing if it is of a newer program.
-    pub(crate) fn read(row: Row) -> Option<Self> {
+    fn read(row: Row) -> Option<Self> {
         let meta = row.meta().ok()?;
-        Some(Self { row, meta })
+        Some(Self::of(row, meta))
+    }
+
+    /// The same as it is kept.
+    fn kept(mut self) -> Self {
+        if self.size > MOST_KEPT {
+            self.row.payload.clear();
+        }
+        self
+    }
+
+    pub(crate) fn has_payload(&self) -> bool {
+        self.row.payload.len() == self.size
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -127,8 +150,25 @@ impl Rows for InboxState {
         self.gone.remove(subject);
         self.partitions.entry(partition).or_default().insert(run);
         let own = self.runs.entry(run).or_default();
-        own.insert(key_part(&offered.row.subject).into(), offered);
+        own.insert(key_part(&offered.row.subject).into(), offered.kept());
         waits.then_some(Bell::Offered(Partition(partition), run))
+    }
+
+    fn there(&self) -> Vec<(String, u64)> {
+        let rows = self.runs.values().flat_map(HashMap::values);
+        rows.map(|it| (it.row.subject.clone(), it.row.sequence))
+            .collect()
+    }
+
+    fn forget(&mut self, subject: &str, sequence: u64) {
+        let Some((partition, run)) = place_of(subject) else {
+            return;
+        };
+        let own = self.runs.get(&run);
+        let known = own.and_then(|own| own.get(key_part(subject)));
+        if known.is_some_and(|known| known.row.sequence <= sequence) {
+            self.remove(partition, run, subject);
+        }
     }
 }
 
@@ -150,20 +190,6 @@ impl InboxState {
     /// Takes in a row that this process has written or asked for.
     pub(crate) fn note_own(&mut self, row: Row) {
         let _ = self.note(row);
-    }
-
-    /// The server does not have a row any more.
-    pub(crate) fn forget(&mut self, row: &Row) {
-        let Some((partition, run)) = place_of(&row.subject) else {
-            return;
-        };
-        let known = self
-            .runs
-            .get(&run)
-            .and_then(|own| own.get(key_part(&row.subject)));
-        if known.is_some_and(|known| known.row.sequence <= row.sequence) {
-            self.remove(partition, run, &row.subject);
-        }
     }
 
     /// The offer of a run under a key.
@@ -202,6 +228,21 @@ impl InboxState {
         waiting
     }
 
+    /// The next that waits for a run, so much of it.
+    pub(crate) fn page(&self, run: RunId, after: u64, most: InboxBounds) -> Vec<Offered> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        let waiting = self.waiting(run).into_iter();
+        let next = waiting.filter(|it| it.number() > after);
+        for offered in next.take(most.items) {
+            bytes += offered.size;
+            if bytes > most.bytes && !page.is_empty() {
+                break;
+            }
+            page.push(offered.clone());
+        }
+        page
+    }
+
     /// All rows of a run.
     pub(crate) fn of_run(&self, run: RunId) -> Vec<Offered> {
         let own = self.runs.get(&run).into_iter().flat_map(HashMap::values);
@@ -229,5 +270,35 @@ impl InboxState {
         };
         let runs = runs.into_iter().filter(|run| is_later(run) && has(run));
         runs.take(limit).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use windlass_core::Millis;
+
+    use super::*;
+
+    #[test]
+    fn a_long_payload_is_not_kept() {
+        let mut state = InboxState::default();
+        let run = RunId::new(Millis(1), [7; 10]);
+        for (sequence, size) in [(1, MOST_KEPT), (2, MOST_KEPT + 1)] {
+            let key = size.to_string();
+            let meta = OfferMeta {
+                key: key.as_str().into(),
+                offer: "offer".into(),
+                state: OfferState::Waiting,
+                number: 0,
+            };
+            let subject = format!("wl.inbox.0.{run}.{}", hash(&[&key]));
+            let row = Row::written(subject, sequence, &meta, Bytes::from(vec![b'x'; size]));
+            assert!(state.note(row).is_some());
+            let offered = state.offer(run, &key).unwrap();
+            assert_eq!(offered.size, size);
+            assert_eq!(offered.has_payload(), size <= MOST_KEPT);
+            assert_eq!(offered.row.payload.len(), size % (MOST_KEPT + 1));
+        }
     }
 }

@@ -30,6 +30,10 @@ const STREAMS_KEY: &str = "windlass.streams";
 /// The most bytes of the work queue, which is in memory.
 pub(crate) const WORK_BYTES: i64 = 64 << 20;
 
+/// The most bytes of the inbox, of which every process has a copy; what is longer than a few KiB of
+/// an offer is not in it. Servers reserve so much of their storage.
+const INBOX_BYTES: i64 = 256 << 20;
+
 /// A stream of logs.
 #[derive(Clone, Debug)]
 pub(crate) struct LogStream {
@@ -128,6 +132,7 @@ pub(crate) async fn open(
     };
     let inbox = plain_table(settings, names.inbox_stream(), names.inbox_all());
     let inbox = Config {
+        max_bytes: INBOX_BYTES,
         allow_message_ttl: true,
         ..inbox
     };
@@ -265,6 +270,7 @@ pub(crate) async fn ensure(js: &Context, wanted: Config) -> Result<String, OpenE
     };
     if let Some(found) = config(js, &name).await? {
         check(&found, &wanted)?;
+        let has_limit = found.max_bytes > 0;
         if found.num_replicas != wanted.num_replicas
             || (wanted.allow_message_ttl && !found.allow_message_ttl)
         {
@@ -276,6 +282,9 @@ pub(crate) async fn ensure(js: &Context, wanted: Config) -> Result<String, OpenE
             js.update_stream(&changed)
                 .await
                 .map_err(|error| refused(&error))?;
+        }
+        if wanted.max_bytes > 0 && !has_limit {
+            limit(js, &wanted).await;
         }
     } else if let Err(error) = js.create_stream(wanted.clone()).await {
         // Another process may have made it in between.
@@ -289,6 +298,19 @@ pub(crate) async fn ensure(js: &Context, wanted: Config) -> Result<String, OpenE
         .await
         .map_err(|error| refused(&error))?;
     Ok(made.cached_info().created.to_string())
+}
+
+/// Limits the bytes of a stream that an earlier version made without a limit. If the server has not
+/// so much storage to reserve, it stays as it is.
+async fn limit(js: &Context, wanted: &Config) {
+    let Ok(Some(found)) = config(js, &wanted.name).await else {
+        return;
+    };
+    let limited = Config {
+        max_bytes: wanted.max_bytes,
+        ..found
+    };
+    let _ = js.update_stream(&limited).await;
 }
 
 /// Whether a stream that is there can be worked with.

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The server removes rows that say that something is gone after a while. A copy that was behind
-/// for longer than this may have missed some, and begins anew.
+/// for longer than this may have missed some, and looks which rows are there.
 const MOST_BEHIND: Duration = Duration::from_secs(60);
 
 /// What is kept of a table.
@@ -50,6 +50,12 @@ pub(crate) trait Rows: Send + 'static {
 
     /// Takes in a row; an older one than is known changes nothing. Gives what to ring for it.
     fn note(&mut self, row: Row) -> Option<Bell>;
+
+    /// Subjects and sequences of what is there.
+    fn there(&self) -> Vec<(String, u64)>;
+
+    /// The server has no row of this subject any more, which was this one or an older one.
+    fn forget(&mut self, subject: &str, sequence: u64);
 }
 
 /// A copy, and how far it is.
@@ -62,6 +68,7 @@ pub(crate) struct Mirror<R> {
     again: Arc<Notify>,
     /// Whether it has been complete once.
     was_complete: AtomicBool,
+    most_behind: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,6 +85,10 @@ struct Place {
 
 impl<R: Rows> Mirror<R> {
     pub(crate) fn new(table: Table, rows: R) -> Arc<Self> {
+        Self::with(table, rows, MOST_BEHIND)
+    }
+
+    fn with(table: Table, rows: R, most_behind: Duration) -> Arc<Self> {
         Arc::new(Self {
             rows: Mutex::new(rows),
             place: watch::Sender::default(),
@@ -86,6 +97,7 @@ impl<R: Rows> Mirror<R> {
             table,
             again: Arc::default(),
             was_complete: AtomicBool::new(false),
+            most_behind,
         })
     }
 
@@ -182,6 +194,21 @@ impl<R: Rows> Mirror<R> {
         self.consumer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets rows that the stream's leader does not have: they were removed without a row that
+    /// says so, or that one was not delivered in time.
+    pub(crate) async fn verify(&self) -> Result<(), Error> {
+        let known = self.rows().there();
+        if known.is_empty() {
+            return Ok(());
+        }
+        let there = self.table.subjects().await?;
+        let mut rows = self.rows();
+        for (subject, sequence) in known.iter().filter(|(it, _)| !there.contains(it)) {
+            rows.forget(subject, *sequence);
+        }
+        Ok(())
+    }
+
     /// The copy may answer from now on. Rows that came before do not ring: whoever has listened
     /// since an earlier copy looks at everything.
     fn completed(&self, bells: &Bells) {
@@ -228,17 +255,7 @@ async fn follow_once<R: Rows>(
     let subscribed = client.subscribe(delivered_to.clone()).await;
     let mut messages = subscribed.map_err(|error| broken(&error))?;
     held.rows().clear();
-    let config = push::Config {
-        deliver_subject: delivered_to,
-        ack_policy: AckPolicy::None,
-        idle_heartbeat: HEARTBEAT,
-        flow_control: true,
-        memory_storage: true,
-        num_replicas: 1,
-        inactive_threshold: HEARTBEAT * 2,
-        ..push::Config::default()
-    };
-    let made = table.stream.create_consumer(config).await;
+    let made = table.stream.create_consumer(following(delivered_to)).await;
     let consumer = made.map_err(|error| broken(&error))?;
     let there = consumer.cached_info().num_pending;
     *held.consumer() = Some(consumer);
@@ -249,9 +266,10 @@ async fn follow_once<R: Rows>(
     if there == 0 {
         held.completed(bells);
     }
-    let again = Arc::clone(&held.again);
+    let (again, most_behind) = (Arc::clone(&held.again), held.most_behind);
     drop(held);
-    let (mut heard, mut caught_up) = (Instant::now(), Instant::now());
+    let connected = Instant::now();
+    let (mut heard, mut delivered, mut caught_up) = (connected, connected, connected);
     loop {
         let next = tokio::select! {
             next = tokio::time::timeout(LOOK, messages.next()) => next,
@@ -271,9 +289,17 @@ async fn follow_once<R: Rows>(
             match told(&message, place.received) {
                 Told::Lost => return Ok(()),
                 // What is not answered is asked again.
-                Told::Asked(asked) => drop(client.publish(asked, bytes::Bytes::new()).await),
+                Told::Asked(asked) => {
+                    if delivered.elapsed() > most_behind {
+                        return Ok(());
+                    }
+                    drop(client.publish(asked, bytes::Bytes::new()).await);
+                }
                 // What was there when it began to follow may be gone.
                 Told::Idle => {
+                    if caught_up.elapsed() > most_behind {
+                        held.verify().await?;
+                    }
                     caught_up = Instant::now();
                     held.completed(bells);
                 }
@@ -288,12 +314,10 @@ async fn follow_once<R: Rows>(
             Ok(info) => (info.consumer_sequence, info.pending),
             Err(_) => continue,
         };
-        if received != place.received + 1 || caught_up.elapsed() > MOST_BEHIND {
+        if received != place.received + 1 {
             return Ok(());
         }
-        if pending == 0 {
-            caught_up = Instant::now();
-        }
+        delivered = Instant::now();
         let Some(row) = Row::from_consumed(message) else {
             continue;
         };
@@ -305,11 +329,31 @@ async fn follow_once<R: Rows>(
             place.stored_ms = stored_ms;
         });
         if pending == 0 || received >= there {
+            let is_late = caught_up.elapsed() > most_behind;
+            if is_late {
+                held.verify().await?;
+            }
+            if is_late || pending == 0 {
+                caught_up = Instant::now();
+            }
             held.completed(bells);
         }
         if let Some(bell) = bell.filter(|_| place.is_complete) {
             bells.ring(bell);
         }
+    }
+}
+
+fn following(deliver_subject: String) -> push::Config {
+    push::Config {
+        deliver_subject,
+        ack_policy: AckPolicy::None,
+        idle_heartbeat: HEARTBEAT,
+        flow_control: true,
+        memory_storage: true,
+        num_replicas: 1,
+        inactive_threshold: HEARTBEAT * 2,
+        ..push::Config::default()
     }
 }
 
@@ -362,6 +406,12 @@ mod tests {
             self.0.fetch_add(1, Ordering::Relaxed);
             None
         }
+
+        fn there(&self) -> Vec<(String, u64)> {
+            Vec::new()
+        }
+
+        fn forget(&mut self, _: &str, _: u64) {}
     }
 
     pub(super) fn store() -> NatsStore {
@@ -477,5 +527,22 @@ mod tests {
         std::thread::spawn(move || heard.send(listener.hear().wait()));
         let heard = hears.recv_timeout(Duration::from_secs(60));
         assert!(matches!(heard, Ok(Err(Error::Unavailable(_)))), "{heard:?}");
+    }
+
+    /// A copy that takes long is not thrown away while rows come.
+    #[test]
+    fn a_copy_becomes_complete_however_long_it_takes() {
+        let store = store();
+        let offers = (0..5).map(|n| offer_of(run_id(n), "key", b"x")).collect();
+        store.offer(offers).wait().unwrap();
+        let count = Arc::<AtomicUsize>::default();
+        let rows = Count(Arc::clone(&count));
+        let following = store.task(|inner| async move {
+            let mirror = Mirror::with(inner.inbox.clone(), rows, Duration::ZERO);
+            tokio::spawn(follow(Arc::downgrade(&mirror), Arc::default()));
+            mirror.complete().await
+        });
+        following.wait().unwrap();
+        assert_eq!(count.load(Ordering::Relaxed), 5);
     }
 }

@@ -3,6 +3,7 @@
 //! that lost a race changes nothing. Reads ask the stream's leader: a direct get may be answered
 //! by a replica that is behind.
 
+use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{Config, LastRawMessageErrorKind, RawMessageErrorKind, Stream};
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
@@ -246,6 +247,16 @@ impl Table {
     pub(crate) async fn newest(&self) -> Result<Option<Row>, Error> {
         // Not `>`: of that the server takes a last message that was removed for none.
         self.row(&self.config.subjects[0]).await
+    }
+
+    /// The subjects of all rows.
+    pub(crate) async fn subjects(&self) -> Result<HashSet<String>, Error> {
+        let failed = |error| unavailable("the rows of a table cannot be listed", &error);
+        let all = self.config.subjects[0].as_str();
+        let listed = self.stream.info_with_subjects(all).await;
+        let listed = self.noticed(listed.map_err(failed))?;
+        let subjects: Result<HashMap<String, usize>, _> = listed.try_collect().await;
+        Ok(subjects.map_err(failed)?.into_keys().collect())
     }
 
     /// Writes a row that must be as it was at `expected`; 0 if there must be none.

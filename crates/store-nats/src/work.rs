@@ -95,7 +95,7 @@ impl Inner {
         if let Some(known) = known.filter(|it| it.sequence == sequence)
             && self.work.row(&known.subject).await?.is_none()
         {
-            self.items.rows().forget(key, sequence, 0);
+            self.items.rows().note_removed(key, sequence, 0);
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Inner {
             return Err(PublishFault::Conflict);
         }
         let mut rows = self.items.rows();
-        rows.forget(item.key(), item.sequence, meta.offer);
+        rows.note_removed(item.key(), item.sequence, meta.offer);
         item.meta = meta;
         Ok(item)
     }

@@ -307,6 +307,18 @@ impl Rows for WorkState {
         let rings = !known.meta.gone && (known.meta.lease.is_none() || known.meta.stop);
         (self.note_known(known) && rings).then_some(Bell::Work)
     }
+
+    fn there(&self) -> Vec<(String, u64)> {
+        let rows = self.items.values();
+        rows.map(|it| (it.subject.clone(), it.sequence)).collect()
+    }
+
+    fn forget(&mut self, subject: &str, sequence: u64) {
+        let key = self.items.values().find(|it| it.subject == subject);
+        if let Some(key) = key.map(Known::key) {
+            self.note_removed(key, sequence, 0);
+        }
+    }
 }
 
 impl WorkState {
@@ -353,7 +365,7 @@ impl WorkState {
     }
 
     /// The server does not have the row at `sequence` any more, and none that says so.
-    pub(crate) fn forget(&mut self, key: WorkKey, sequence: u64, offer: u64) {
+    pub(crate) fn note_removed(&mut self, key: WorkKey, sequence: u64, offer: u64) {
         if self
             .items
             .get(&key)

@@ -6,7 +6,7 @@ use windlass_store::conformance::inbox::offer_of;
 use windlass_store::conformance::{append_one, must_append, record, row, run_id};
 use windlass_store::{
     Append, AppendError, Error, Head, Inbox as _, LeaseAnswer, LeaseTerm, LeasedItem, Log as _,
-    Pull, Queries as _, TenantFilter, Wait as _, WorkItem, WorkKey, WorkQueue as _,
+    OfferAnswer, Pull, Queries as _, TenantFilter, Wait as _, WorkItem, WorkKey, WorkQueue as _,
 };
 use windlass_store_nats::NatsStore;
 
@@ -56,6 +56,61 @@ fn a_full_inbox_refuses_offers_and_takes_them_when_its_limit_is_raised() {
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     store.limit_stream_for_tests("INBOX", -1).wait().unwrap();
     assert_eq!(store.offer(offers()).wait().unwrap(), [true]);
+}
+
+/// Every process has a copy of the inbox. What an operator sets stays; no limit is of an earlier
+/// version.
+#[test]
+fn the_inbox_has_a_limit_and_gets_one_in_an_installation_without() {
+    let settings = settings();
+    let limit = || {
+        let store = NatsStore::open(&settings).unwrap();
+        store.stream_limit_for_tests("INBOX").wait().unwrap()
+    };
+    let first = limit();
+    assert!(first > 0, "{first}");
+    for (set, expected) in [(-1, first), (1 << 20, 1 << 20)] {
+        let store = NatsStore::open(&settings).unwrap();
+        store.limit_stream_for_tests("INBOX", set).wait().unwrap();
+        drop(store);
+        assert_eq!(limit(), expected);
+    }
+}
+
+/// Long payloads are in no process's memory, and come with what is read.
+#[test]
+fn a_long_offer_and_a_long_refusal_are_read_as_they_were_written() {
+    let settings = settings();
+    let (store, other) = (
+        NatsStore::open(&settings).unwrap(),
+        NatsStore::open(&settings).unwrap(),
+    );
+    let run = run_id(1);
+    let head = must_append(&store, record(run, Head::NONE, 1, b"started"));
+    let (long, reason) = (vec![7; 200_000], vec![8; 100_000]);
+    let offers = ["long", "short", "refused"].map(|key| match key {
+        "long" => offer_of(run, key, &long),
+        _ => offer_of(run, key, b"short"),
+    });
+    assert_eq!(other.offer(offers.into()).wait().unwrap(), [true; 3]);
+    assert!(other.refuse(run, "refused", &reason).wait().unwrap());
+    for store in [&store, &other] {
+        store.copies_caught_up_for_tests().wait().unwrap();
+        let items = store.inbox(run).wait().unwrap();
+        let sizes: Vec<_> = items.iter().map(|it| (&*it.key, it.bytes.len())).collect();
+        assert_eq!(sizes, [("long", long.len()), ("short", 5)]);
+        assert_eq!(items[0].bytes, long);
+        let answer = store.answer(run, "refused").wait().unwrap();
+        assert_eq!(answer, Some(OfferAnswer::Refused(reason.clone())));
+    }
+    let consuming = Append {
+        consumed: vec!["long".into()],
+        ..record(run, head, 2, b"done")
+    };
+    must_append(&store, consuming);
+    store.settled_for_tests().wait().unwrap();
+    other.copies_caught_up_for_tests().wait().unwrap();
+    assert_eq!(other.inbox(run).wait().unwrap().len(), 1);
 }
 
 #[test]
