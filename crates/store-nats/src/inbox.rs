@@ -22,14 +22,18 @@ use crate::table::{Row, message};
 const MOST_TRIES: usize = 8;
 
 impl Inner {
-    /// An offer's row, by the server.
+    /// An offer's row, by the server. One that the server does not have leaves the copy.
     pub(crate) async fn offer_row(
         &self,
         run: RunId,
         key: &str,
     ) -> Result<Option<(Row, OfferMeta)>, Error> {
         let subject = self.names.inbox_item_anywhere(run, key);
+        let known = self.offers.rows().offer(run, key).map(Offered::place);
         let Some(row) = self.inbox.row(&subject).await? else {
+            if let Some((subject, sequence)) = known {
+                self.offers.rows().forget(&subject, sequence);
+            }
             return Ok(None);
         };
         let meta: OfferMeta = row.meta()?;
@@ -84,12 +88,25 @@ impl Inner {
                 Ok(false)
             }
             // A stream that is full takes no row, but lets go of one.
-            Err(PublishFault::Failed(Error::Full(_))) => {
+            Err(PublishFault::Failed(Error::Full(_)) | PublishFault::Unknown(Error::Full(_))) => {
                 let removed = self.inbox.remove(row.sequence).await?;
                 self.offers.rows().forget(&row.subject, row.sequence);
+                if removed {
+                    self.tell_gone(row.subject.clone(), &gone).await;
+                }
                 Ok(removed)
             }
             Err(fault) => Err(fault.into_error()),
+        }
+    }
+
+    /// Lets other processes know of an offer whose row was removed, now that there is room again.
+    /// What they do not hear they find out when they ask for the offer or take its partition.
+    async fn tell_gone(&self, subject: String, gone: &OfferMeta) {
+        let put = self.inbox.put_gone(subject.clone(), 0, gone).await;
+        if let Ok(sequence) = put {
+            let row = Row::written(subject, sequence, gone, Bytes::new());
+            self.offers.rows().note_own(row);
         }
     }
 

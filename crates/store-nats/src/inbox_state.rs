@@ -86,6 +86,11 @@ impl Offered {
         self
     }
 
+    /// The subject and the sequence of its row.
+    pub(crate) fn place(&self) -> (String, u64) {
+        (self.row.subject.clone(), self.row.sequence)
+    }
+
     pub(crate) fn has_payload(&self) -> bool {
         self.row.payload.len() == self.size
     }
@@ -156,8 +161,7 @@ impl Rows for InboxState {
 
     fn there(&self) -> Vec<(String, u64)> {
         let rows = self.runs.values().flat_map(HashMap::values);
-        rows.map(|it| (it.row.subject.clone(), it.row.sequence))
-            .collect()
+        rows.map(Offered::place).collect()
     }
 
     fn forget(&mut self, subject: &str, sequence: u64) {

@@ -182,7 +182,12 @@ impl Leases for NatsStore {
             if taken.is_empty() {
                 return Ok(taken);
             }
-            if let Err(error) = inner.catch_up().await {
+            // What the last owner consumed may not have been told to others.
+            let caught_up = match inner.catch_up().await {
+                Ok(()) => inner.offers.verify().await,
+                failed => failed,
+            };
+            if let Err(error) = caught_up {
                 let back: Vec<Partition> = taken.iter().map(|it| it.partition).collect();
                 let give = inner.lease_change(|state, _, _| state.give(session, &back));
                 give.await?;

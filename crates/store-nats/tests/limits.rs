@@ -1,14 +1,16 @@
 //! Limits of JetStream that are reached: what needs space is refused as such, nothing that was
 //! acknowledged is lost, and work goes on when the limit is raised.
 
-use crate::common::settings;
-use windlass_store::conformance::inbox::offer_of;
+use crate::common::{opened, settings, settings_on};
+use windlass_store::conformance::inbox::{offer, offer_of};
 use windlass_store::conformance::{append_one, must_append, record, row, run_id};
 use windlass_store::{
-    Append, AppendError, Error, Head, Inbox as _, LeaseAnswer, LeaseTerm, LeasedItem, Log as _,
-    OfferAnswer, Pull, Queries as _, TenantFilter, Wait as _, WorkItem, WorkKey, WorkQueue as _,
+    Append, AppendError, Error, Head, Inbox as _, LeaseAnswer, LeaseTerm, LeasedItem, Leases as _,
+    Log as _, OfferAnswer, Partition, ProcessInfo, Pull, Queries as _, TenantFilter, Wait as _,
+    WorkItem, WorkKey, WorkQueue as _,
 };
 use windlass_store_nats::NatsStore;
+use windlass_test_support::nats::OwnCluster;
 
 #[test]
 fn a_full_stream_of_logs_refuses_records_and_takes_them_when_its_limit_is_raised() {
@@ -56,6 +58,64 @@ fn a_full_inbox_refuses_offers_and_takes_them_when_its_limit_is_raised() {
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     store.limit_stream_for_tests("INBOX", -1).wait().unwrap();
     assert_eq!(store.offer(offers()).wait().unwrap(), [true]);
+}
+
+/// In a cluster, a stream at its limit takes no row, not even in place of a larger one: items and
+/// offers leave it when they are done all the same.
+#[test]
+fn what_is_done_leaves_streams_that_take_no_row() {
+    let cluster = OwnCluster::start();
+    let settings = settings_on(&cluster.urls()).replicas(3).partitions(4);
+    let (store, other) = (opened(&settings), opened(&settings));
+    an_item_is_completed(&store, &other);
+    an_offer_is_carried_out_once(&store, &other);
+}
+
+/// Other processes do not take offers for waiting ones when they ask for them, or when they become
+/// the owner.
+fn an_offer_is_carried_out_once(store: &NatsStore, other: &NatsStore) {
+    let run = run_id(1);
+    let mut head = must_append(store, record(run, Head::NONE, 1, b"started"));
+    for key in ["told", "asked", "taken"] {
+        assert!(offer(other, run, key, &[7; 1_000]));
+    }
+    let answer = |key| other.answer(run, key).wait().unwrap();
+    let mut consume = |n: u64, key: &str| {
+        let consuming = Append {
+            consumed: vec![key.into()],
+            ..record(run, head, n, b"consumes")
+        };
+        head = must_append(store, consuming);
+        store.settled_for_tests().wait().unwrap();
+        head
+    };
+    // There is room again when the offer is removed.
+    store.limit_stream_for_tests("INBOX", 3_500).wait().unwrap();
+    consume(2, "told");
+    other.copies_caught_up_for_tests().wait().unwrap();
+    assert_eq!(answer("told"), None);
+    store.limit_stream_for_tests("INBOX", 1).wait().unwrap();
+    consume(3, "asked");
+    let head = consume(4, "taken");
+    assert!(!other.refuse(run, "asked", b"no").wait().unwrap());
+    assert_eq!(answer("asked"), None);
+    assert_eq!(
+        answer("taken"),
+        Some(OfferAnswer::Waiting),
+        "nothing told it"
+    );
+    let session = other.join(&ProcessInfo::named("owner"), 60_000).wait();
+    let session = session.unwrap().session;
+    let all: Vec<Partition> = (0..4).map(Partition).collect();
+    assert_eq!(other.take(session, &all).wait().unwrap().len(), 4);
+    assert_eq!(answer("taken"), None);
+    let again = Append {
+        consumed: vec!["taken".into()],
+        ..record(run, head, 5, b"again")
+    };
+    let again = append_one(other, again);
+    let refused = matches!(again, Err(AppendError::Failed(Error::NotFound(_))));
+    assert!(refused, "{again:?}");
 }
 
 /// Every process has a copy of the inbox. What an operator sets stays; no limit is of an earlier
@@ -189,22 +249,15 @@ fn a_work_queue_that_takes_no_more_is_worked_on_and_takes_items_again() {
     assert_eq!(pull(&store, 10).len(), 2);
 }
 
-/// A stream that takes no row at all lets go of items that are done, and a process that has not
-/// heard of it pulls what comes after them.
-#[test]
-fn an_item_is_completed_while_the_stream_of_the_queue_takes_nothing() {
-    let settings = settings();
-    let (store, other) = (
-        NatsStore::open(&settings).unwrap(),
-        NatsStore::open(&settings).unwrap(),
-    );
+/// A process that has not heard of it pulls what comes after the item.
+fn an_item_is_completed(store: &NatsStore, other: &NatsStore) {
     store.push(vec![item(1, 1_000)]).wait().unwrap();
-    let leased = pull(&store, 1);
+    let leased = pull(store, 1);
     assert_eq!(other.queue_depth(9).wait().unwrap()[0].leased, 1);
     store.limit_stream_for_tests("WORK", 1).wait().unwrap();
     let refused = store.push(vec![item(2, 1_000)]).wait();
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
-    complete(&store, &leased[0]);
+    complete(store, &leased[0]);
     assert!(
         store
             .known(&[leased[0].item.key])
@@ -214,7 +267,7 @@ fn an_item_is_completed_while_the_stream_of_the_queue_takes_nothing() {
     );
     store.limit_stream_for_tests("WORK", -1).wait().unwrap();
     store.push(vec![item(2, 1_000)]).wait().unwrap();
-    assert_eq!(pull(&other, 1)[0].item.key, item(2, 0).key);
+    assert_eq!(pull(other, 1)[0].item.key, item(2, 0).key);
     other.withdraw(&[leased[0].item.key]).wait().unwrap();
     assert!(
         other

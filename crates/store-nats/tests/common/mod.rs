@@ -27,6 +27,18 @@ pub(crate) fn settings() -> Settings {
     settings_on(nats::server().url())
 }
 
+/// A store on servers that may choose their leaders first.
+pub(crate) fn opened(settings: &Settings) -> NatsStore {
+    let begun = Instant::now();
+    loop {
+        match NatsStore::open(settings) {
+            Ok(store) => return store,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(90), "{error}"),
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// A store in an empty installation.
 pub(crate) fn open() -> NatsStore {
     NatsStore::open(&settings()).unwrap()
