@@ -5,6 +5,8 @@
 //! its subject, which must be the first), and takes the claim over afterwards: of two runs with
 //! the same request at most one begins.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
@@ -16,6 +18,10 @@ use crate::head::End;
 use crate::names::{bucket_key, hash};
 use crate::store::Inner;
 use crate::table::Row;
+
+/// A record is published within this time after its run's claims are made, or they are given up: a
+/// bucket that is filled after it was deleted counts on it (`keeper.rs`).
+pub(crate) const MOST_TIME: Duration = Duration::from_secs(5);
 
 /// How often a claim is tried that changes meanwhile.
 const MOST_TRIES: usize = 8;

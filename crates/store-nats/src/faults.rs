@@ -24,6 +24,16 @@ impl NatsStore {
         })
     }
 
+    /// Makes the claims of a record and does not publish it.
+    #[doc(hidden)]
+    pub fn claim_for_tests(&self, append: Append) -> Pending<'_, Result<(), Error>> {
+        self.task(move |inner| async move {
+            let made = inner.claim_all(&append).await;
+            made.map_err(|error| Error::Unavailable(format!("{error:?}")))?;
+            Ok(())
+        })
+    }
+
     /// Removes the messages of a run.
     #[doc(hidden)]
     pub fn lose_log_for_tests(&self, run: RunId) -> Pending<'_, Result<(), Error>> {

@@ -20,6 +20,7 @@ use windlass_store::{Error, Transfer as _};
 
 use crate::OpenError;
 use crate::blob::IndexMeta;
+use crate::claim;
 use crate::error::PublishFault;
 use crate::layout::{self, Filling};
 use crate::store::Inner;
@@ -50,6 +51,11 @@ impl Inner {
             layout::ensure(&self.js, table.config.clone()).await?;
         }
         if self.begin_filling(&self.claims).await? {
+            // Records whose claims were made in the stream that is gone are published by then, or
+            // never. A rebuild is alone.
+            if !self.settings.rebuilding {
+                tokio::time::sleep(claim::MOST_TIME + self.settings.answer_time).await;
+            }
             self.fill_claims().await.map_err(OpenError::Away)?;
             layout::end_filling(&self.claims).await?;
         }

@@ -121,6 +121,26 @@ fn the_claims_come_back_with_what_they_held() {
     start(&other, 200, "new").unwrap();
 }
 
+/// A process made the claim in the bucket that is deleted then, and publishes the record after that.
+#[test]
+fn a_claim_of_the_deleted_bucket_whose_record_follows_is_in_the_new_one() {
+    let store = NatsStore::open(&settings()).unwrap();
+    store.claim_for_tests(started(1, "r")).wait().unwrap();
+    store.delete_stream_for_tests("KV_CLAIMS").wait().unwrap();
+    // The keeper hears of it, and makes the stream.
+    let other = append_one(&store, started(9, "other"));
+    assert!(matches!(other, Err(AppendError::Failed(_))), "{other:?}");
+    in_time(|| store.stream_limit_for_tests("KV_CLAIMS").wait());
+    store.publish_without_rows(started(1, "r")).wait().unwrap();
+    match start(&store, 2, "r") {
+        Err(AppendError::Held { value, .. }) => {
+            assert_eq!(value, run_id(1).to_string().into_bytes());
+        }
+        answer => panic!("the request was taken before: {answer:?}"),
+    }
+    assert_eq!(store.head(run_id(2)).wait().unwrap(), Head::NONE);
+}
+
 #[test]
 fn the_index_of_values_comes_back_from_the_objects() {
     let store = NatsStore::open(&settings()).unwrap();

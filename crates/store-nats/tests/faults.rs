@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{settings, settings_on};
 use windlass_store::conformance::{append_one, must_append, record, row, run_id};
 use windlass_store::{
-    Append, AppendError, Error, Head, Log as _, Queries as _, RunFilter, Wait as _, checksum,
+    Append, AppendError, Claim, Error, Head, Log as _, Queries as _, RunFilter, Wait as _, checksum,
 };
 use windlass_store_nats::{NatsStore, Settings};
 use windlass_test_support::nats::{fresh_prefix, server};
@@ -128,6 +128,36 @@ fn racing_writers_leave_no_gap() {
     assert_eq!(records.sum::<u64>(), RUNS + won);
     let listed = stores[2].runs(&RunFilter::default()).wait().unwrap();
     assert_eq!(listed.rows.len() as u64, RUNS);
+}
+
+/// A bucket of claims that was deleted is filled with what was published by some time after it.
+#[test]
+fn a_record_whose_claims_took_too_long_is_not_published() {
+    let address = server().url().trim_start_matches("nats://");
+    let proxy = Proxy::to(address);
+    let settings = settings_on(&format!("nats://{}", proxy.address()));
+    let store = NatsStore::open(&settings.answer_time(Duration::from_secs(15))).unwrap();
+    let run = run_id(1);
+    let claiming = Append {
+        row: Some(row(run)),
+        claims: vec![Claim {
+            namespace: "request",
+            key: "r".into(),
+            value: run.to_string().into_bytes(),
+        }],
+        ..record(run, Head::NONE, 1, b"started")
+    };
+    proxy.stall(true);
+    let (appending, append) = (store.clone(), claiming.clone());
+    let late = thread::spawn(move || append_one(&appending, append));
+    thread::sleep(Duration::from_secs(6));
+    proxy.stall(false);
+    let late = late.join().unwrap();
+    let Err(AppendError::Failed(Error::Unavailable(text))) = late else {
+        panic!("it took too long: {late:?}");
+    };
+    assert!(text.contains("too long"), "{text}");
+    must_append(&store, claiming);
 }
 
 /// More replicas than servers are refused, with what to change.
