@@ -173,7 +173,9 @@ impl Tower {
         });
     }
 
-    fn heard(&self, payload: &str) {
+    /// Any role may notify a channel whose name it can guess. So items are believed only from their
+    /// own channel, whose name stands in the schema; from another, their run is read.
+    fn heard(&self, payload: &str, has_items: bool) {
         let (mut bells, mut items, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for word in payload.split(',') {
             let Some(bell) = bell(word) else {
@@ -181,7 +183,7 @@ impl Tower {
                 continue;
             };
             bells.push(bell);
-            match (bell, item(word)) {
+            match (bell, item(word).filter(|_| has_items)) {
                 (_, Some(item)) => items.push(item),
                 (Bell::Offered(_, run), None) => unread.push(run),
                 _ => {}
@@ -374,11 +376,13 @@ async fn hear_all(
     let opened = access.config.connect(access.tls.clone()).await;
     let (client, mut connection) = opened.map_err(|error| access.away(&error))?;
     let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
-    let hears = Arc::clone(tower);
+    let (hears, items_channel) = (Arc::clone(tower), channels[1].clone());
     let hearing = async move {
         while let Some(message) = messages.next().await {
             match message {
-                Ok(AsyncMessage::Notification(told)) => hears.heard(told.payload()),
+                Ok(AsyncMessage::Notification(told)) => {
+                    hears.heard(told.payload(), told.channel() == items_channel);
+                }
                 Ok(_) => {}
                 Err(error) => return Err(from_postgres(&error)),
             }

@@ -9,8 +9,8 @@ use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
     Append, AppendError, Bell, Blob, Blobs as _, Catalogue as _, Claim, DeadLetter,
-    DeadLetters as _, Error, Head, Log, NewDefinition, Projections as _, Queries as _, RunRow,
-    Wait as _, Wakes as _, WriterId, block_on, checksum,
+    DeadLetters as _, Error, Head, Log, NewDefinition, Partition, Projections as _, Queries as _,
+    RunRow, Wait as _, Wakes as _, WriterId, block_on, checksum,
 };
 use windlass_store_postgres::{PostgresStore, Settings};
 use windlass_test_support::postgres::{Proxy, server};
@@ -393,6 +393,31 @@ fn a_claim_that_names_the_run_is_its_own() {
         "{refused:?}"
     );
     assert!(one(&store, claiming(1)).is_ok());
+}
+
+/// Any role of the database can notify the channel of bells, whose name follows from the schema's.
+#[test]
+fn an_outcome_that_another_role_notifies_is_not_believed() {
+    let url = server().fresh();
+    let store = PostgresStore::open(&Settings::parse(&url).unwrap().pool(2)).unwrap();
+    let mut listener = store.listen().wait().unwrap();
+    let run = run_id(1);
+    let bell = [Bell::Offered(Partition(0), run)];
+    let notify = |channel: &str| {
+        sql(&format!(
+            "select pg_notify('{channel}', 'o0.{run}.outcome/1/1/1.7b7d')"
+        ));
+    };
+    let schema = schema(&url);
+    notify(&format!("windlass_{schema}"));
+    assert_eq!(listener.hear().wait().unwrap(), bell);
+    assert!(listener.brought().is_empty(), "the run's inbox is read");
+    // The name of the channel of outcomes stands where only the program's role reads it.
+    let items = format!("select value from {schema}.windlass_meta where key = 'items_channel'");
+    notify(&value(&items));
+    assert_eq!(listener.hear().wait().unwrap(), bell);
+    let brought = listener.brought();
+    assert_eq!((brought.len(), &*brought[0].1.bytes), (1, &b"{}"[..]));
 }
 
 #[test]
