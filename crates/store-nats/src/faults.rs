@@ -160,6 +160,25 @@ impl NatsStore {
         })
     }
 
+    /// Asks that a server of the cluster leads a stream; an error until it does.
+    #[doc(hidden)]
+    pub fn lead_for_tests(&self, name: &str, server: &str) -> Pending<'_, Result<(), Error>> {
+        let (name, server) = (self.inner.names.full(name), server.to_owned());
+        self.task(move |inner| async move {
+            let stream = inner.js.get_stream(&name).await;
+            let stream = stream.map_err(|error| unavailable(&name, &error))?;
+            let cluster = stream.cached_info().cluster.clone();
+            if cluster.and_then(|it| it.leader).as_ref() == Some(&server) {
+                return Ok(());
+            }
+            let asked = serde_json::json!({"placement": {"preferred": server}});
+            let subject = format!("STREAM.LEADER.STEPDOWN.{name}");
+            let moved: Result<serde_json::Value, _> = inner.js.request(subject, &asked).await;
+            moved.map_err(|error| unavailable(&name, &error))?;
+            Err(Error::Unavailable(format!("{name} chooses a leader")))
+        })
+    }
+
     /// Stores an object and ends before anything leads to it.
     #[doc(hidden)]
     pub fn orphan_object_for_tests(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {

@@ -17,4 +17,5 @@ mod login;
 mod objects;
 mod races;
 mod recovery;
+mod replicas;
 mod semantics;

@@ -60,6 +60,23 @@ impl OwnServer {
         }
     }
 
+    /// Lets it hang, as a machine that swaps.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let child = self.child.as_ref().expect("it runs");
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status();
+        assert!(sent.expect("kill").success(), "it cannot be signalled");
+    }
+
     /// Starts it on what it had stored.
     pub fn start_again(&mut self) {
         self.kill();
