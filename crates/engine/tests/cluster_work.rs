@@ -11,7 +11,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::{
     Declaration, Engine, Poll, StartRequest, TaskOutcome, WorkError, WorkState, WorkerTask,
 };
-use windlass_store::{ItemState, MemoryStore, Role, WorkKey};
+use windlass_store::{ItemState, MemoryStore, Offer, Role, WorkKey};
 use windlass_test_support::cluster::{Word, World, play_all};
 
 /// A node that a worker process does.
@@ -222,6 +222,15 @@ fn poll(worker: &str) -> Poll {
     }
 }
 
+/// The first attempt of the only node of a run.
+fn first_attempt(run: RunId) -> WorkKey {
+    WorkKey {
+        run,
+        instance: 0,
+        attempt: 1,
+    }
+}
+
 async fn task(engine: &Engine, worker: &str) -> WorkerTask {
     let tasks = engine.poll_work(poll(worker), std::future::pending()).await;
     tasks.expect("a poll").pop().expect("a task")
@@ -380,6 +389,33 @@ async fn a_queue_that_lost_everything_is_filled_again() {
         .expect("it is recorded");
     world.ended(run).await;
     assert_eq!(ends(&world, run).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_attempt_whose_settled_outcome_is_recorded_leaves_no_copy_in_the_queue() {
+    let (world, _, _, run) = served().await;
+    let key = first_attempt(run);
+    let is_queued = async || !world.store.known(&[key]).await.expect("a queue").is_empty();
+    until("it is in the queue", is_queued).await;
+    // A worker settles it: the item goes, and its owner finds it missing before it hears why.
+    world.store.withdraw(&[key]).await.expect("it is gone");
+    until("it is in the queue again", is_queued).await;
+    let wire = json!({
+        "v": 1, "lease": "s.1", "number": 1, "worker": "w", "isAwaited": false,
+        "isSettled": true, "started": 1, "ended": 2, "end": {"succeeded": {"text": "1"}},
+    });
+    let row = world.store.run(run).await.expect("a row").expect("a run");
+    let offer = Offer {
+        run,
+        partition: row.partition,
+        key: "outcome/0/1/1".into(),
+        bytes: wire.to_string().into_bytes(),
+    };
+    let offered = world.store.offer(vec![offer]).await.expect("it is offered");
+    assert_eq!(offered, [true]);
+    world.ended(run).await;
+    assert_eq!(ends(&world, run).await.len(), 1);
+    until("no worker gets it any more", async || !is_queued().await).await;
 }
 
 #[tokio::test]

@@ -28,7 +28,11 @@ impl Driver {
         open.insert(Arc::clone(&dispatch), hold);
         self.shared.waits_for_worker();
         let (workers, shared) = (Arc::clone(&self.workers), Arc::clone(&self.shared));
-        tokio::spawn(offer(workers, shared, self.outbox.clone(), dispatch));
+        let (outbox, key) = (self.outbox.clone(), key_of(&dispatch));
+        tokio::spawn(async move {
+            offer(workers, Arc::clone(&shared), outbox, dispatch).await;
+            shared.remote.open.offered(key);
+        });
     }
 
     /// Whether a worker may take these attempts now.

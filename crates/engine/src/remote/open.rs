@@ -97,6 +97,10 @@ pub(super) struct Open {
     pub(super) stop: bool,
     /// The queue gave the item up with the outcome that is being recorded.
     pub(super) is_settled: bool,
+    /// The task that offers it to workers has done so: before that the queue may not have it yet.
+    pub(super) is_offered: bool,
+    /// It was put into the queue again, maybe after the outcome took the item before from there.
+    pub(super) pushed_again: bool,
     pub(super) begun: Option<Begun>,
     pub(super) assigned: Option<AssignedWorker>,
     /// Until when the worker's lease is good, or it is held back, as far as is known here.
@@ -113,6 +117,8 @@ impl Open {
         // One that no process had open before was not handed out.
         let is_read = generation.is_some() || !dispatch.reopened || !may_hold;
         Self {
+            is_offered: dispatch.reopened,
+            pushed_again: false,
             dispatch,
             generation: generation.unwrap_or(0),
             is_read,
@@ -281,9 +287,33 @@ impl OpenAttempts {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Which there are.
-    pub(super) fn keys(&self) -> Vec<WorkKey> {
-        self.table().open.values().map(Open::key).collect()
+    /// Which there are that the queue should have. One that is being offered for the first time
+    /// may come there, and go again with its outcome, while the answers of the queue are read.
+    pub(super) fn offered_keys(&self) -> Vec<WorkKey> {
+        let table = self.table();
+        let offered = table.open.values().filter(|open| open.is_offered);
+        offered.map(Open::key).collect()
+    }
+
+    /// An attempt was offered to workers.
+    pub(crate) fn offered(&self, key: WorkKey) {
+        self.with(key, |open| open.is_offered = true);
+    }
+
+    /// An attempt is about to be put into the queue again; false if it is over, or its outcome is
+    /// being recorded.
+    pub(super) fn push_again(&self, key: WorkKey) -> bool {
+        let may_push = self.with(key, |open| {
+            open.pushed_again |= !open.is_settled;
+            !open.is_settled
+        });
+        may_push == Some(true)
+    }
+
+    /// Whether an item that was just put into the queue has to leave it.
+    pub(super) fn is_over(&self, key: WorkKey) -> bool {
+        let left = self.with(key, |open| open.pushed_again && open.is_settled);
+        left.unwrap_or(true)
     }
 
     /// The queue says that a worker has an attempt, which began so many milliseconds before
@@ -618,7 +648,7 @@ impl Table {
             self.waits_no_more(key.run);
         }
         let noted = open.generation > 1 || !open.is_read;
-        let is_settled = open.is_settled;
+        let is_settled = open.is_settled && !open.pushed_again;
         if !has_ended && open.is_read && open.generation > 0 && self.left.len() < REMEMBERED {
             self.left.insert(key, open.generation);
         }

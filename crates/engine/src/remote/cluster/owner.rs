@@ -55,7 +55,7 @@ async fn push(workers: &Workers, shared: &Shared, dispatch: &Arc<Dispatch>) {
     if workers.store.push(vec![item]).await.is_err() {
         return;
     }
-    if shared.remote.open.with(key, |_| ()).is_none() {
+    if shared.remote.open.is_over(key) {
         let _ = workers.store.withdraw(&[key]).await;
     }
 }
@@ -114,7 +114,7 @@ impl Engine {
     async fn look_at_queue(&self) {
         let remote = &self.shared().remote;
         let mut lapsed = false;
-        for keys in remote.open.keys().chunks(PAGE) {
+        for keys in remote.open.offered_keys().chunks(PAGE) {
             let Ok(known) = self.store().known(keys).await else {
                 return;
             };
@@ -213,7 +213,11 @@ impl Engine {
             Some([true]) if self.workers().runs_here(&dispatch) => {
                 self.tell(Message::CallHere(dispatch)).await;
             }
-            Some([true]) => push(self.workers(), self.shared(), &dispatch).await,
+            // Its outcome may come meanwhile, from a worker that had the item before.
+            Some([true]) if open.push_again(key) => {
+                push(self.workers(), self.shared(), &dispatch).await;
+            }
+            Some([true]) => {}
             // The run is paused, or the attempt is over: if it goes on, it is dispatched again.
             Some(_) => drop(open.remove(key)),
             None => {}
