@@ -542,6 +542,10 @@ pub struct AttemptEnded {
     /// is recognised when it comes again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Box<str>>,
+    /// Whether that worker reported success, of which this failure was made: the output is past a
+    /// limit, or a variable could not be set.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub completed: bool,
 }
 
 /// How an attempt ended.

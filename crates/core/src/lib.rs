@@ -69,6 +69,7 @@
 //!     resources: Vec::new(),
 //!     files: Vec::new(),
 //!     lease: None,
+//!     completed: false,
 //! });
 //! let input = Input::Ended { node, attempt: 1, report };
 //! let decision = decide(&run, &input, &facts).map_err(|refusal| refusal.to_string())?;

@@ -79,6 +79,7 @@ mod tests {
             files: Vec::new(),
             vars: Default::default(),
             lease: None,
+            completed: false,
         }))
     }
 

@@ -50,6 +50,7 @@ fn attempts_end() {
         "",
         r#","ancestry":"DIGEST""#,
         r#","parameters":{"inline":{"a":1}},"meta":{"cost": 1e2},"resources":[{"system":"s","type":"t","id":"i"},{"system":"s","type":"t","id":"j","url":"u"}],"vars":{"x":{"inline":[1 ,2]}}"#,
+        r#","lease":"l","completed":true"#,
     ];
     for result in results {
         for rest in rest {

@@ -388,6 +388,7 @@ impl Workers {
             resources: Vec::new(),
             files: Vec::new(),
             lease: None,
+            completed: false,
         }
     }
 }

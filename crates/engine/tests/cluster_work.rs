@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::command::{CommandRequest, RunCommand};
-use windlass_core::event::{Actor, Event};
+use windlass_core::event::{Actor, Event, ResourceLink};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{
-    Declaration, Engine, Poll, StartRequest, TaskOutcome, WorkError, WorkState, WorkerTask,
+    ActionError, Declaration, Engine, Options, Poll, StartRequest, TaskOutcome, WorkError,
+    WorkState, WorkerTask,
 };
 use windlass_store::{ItemState, MemoryStore, Offer, Role, WorkKey};
 use windlass_test_support::cluster::{Word, World, play_all};
@@ -237,12 +238,18 @@ async fn task(engine: &Engine, worker: &str) -> WorkerTask {
 }
 
 async fn finish(engine: &Engine, task: &WorkerTask, output: Value) -> Result<(), WorkError> {
-    let output = serde_json::value::to_raw_value(&output).ok();
-    let outcome = TaskOutcome::Succeeded {
-        output,
+    report(engine, task, succeeded(output, Vec::new())).await
+}
+
+fn succeeded(output: Value, resources: Vec<ResourceLink>) -> TaskOutcome {
+    TaskOutcome::Succeeded {
+        output: serde_json::value::to_raw_value(&output).ok(),
         meta: None,
-        resources: Vec::new(),
-    };
+        resources,
+    }
+}
+
+async fn report(engine: &Engine, task: &WorkerTask, outcome: TaskOutcome) -> Result<(), WorkError> {
     engine
         .finish_task(None, task.task, &task.lease, outcome)
         .await
@@ -250,11 +257,19 @@ async fn finish(engine: &Engine, task: &WorkerTask, output: Value) -> Result<(),
 
 /// An orchestrator, two processes that serve workers, and a run that waits for one.
 async fn served() -> (Arc<World>, Engine, Engine, RunId) {
+    served_by(OTHER, |options| options).await
+}
+
+/// The same for a definition with the id "other", in processes with options of their own.
+async fn served_by(
+    definition: &str,
+    change: fn(Options) -> Options,
+) -> (Arc<World>, Engine, Engine, RunId) {
     let world = world();
-    world.publish(OTHER).await;
+    world.publish(definition).await;
     let (one, two) = (
-        world.join_as(&[Role::Api]).await,
-        world.join_as(&[Role::Api]).await,
+        world.join_with(&[Role::Api], change).await,
+        world.join_with(&[Role::Api], change).await,
     );
     let (one, two) = (world.engine_of(one), world.engine_of(two));
     let nothing = Poll {
@@ -263,7 +278,7 @@ async fn served() -> (Arc<World>, Engine, Engine, RunId) {
     };
     let declared = one.poll_work(nothing, std::future::pending()).await;
     assert!(declared.expect("a poll").is_empty());
-    world.join_as(&[Role::Orchestrator]).await;
+    world.join_with(&[Role::Orchestrator], change).await;
     let run = start(&two, "other").await;
     (world, one, two, run)
 }
@@ -416,6 +431,46 @@ async fn an_attempt_whose_settled_outcome_is_recorded_leaves_no_copy_in_the_queu
     world.ended(run).await;
     assert_eq!(ends(&world, run).await.len(), 1);
     until("no worker gets it any more", async || !is_queued().await).await;
+}
+
+/// The variable cannot be set.
+const UNSETTABLE: &str = r#"{"id":"other","nodes":[{"id":"n","actionType":"other",
+    "parameters":{"of":"{{ trigger.of }}"},"setVars":{"x":"{{ output.missing }}"}}]}"#;
+
+/// A worker reports success, of which the engine makes a failure with this code: each report gets the
+/// same answer.
+async fn is_accepted(definition: &str, resources: Vec<ResourceLink>, code: &str) {
+    let (world, one, two, run) = served_by(definition, |options| options).await;
+    let handed = task(&one, "w").await;
+    for engine in [&two, &two, &one] {
+        let completed = succeeded(json!({ "a": 1 }), resources.clone());
+        let answer = report(engine, &handed, completed).await;
+        assert!(answer.is_ok(), "{code}: {answer:?}");
+    }
+    world.ended(run).await;
+    let shown = world.execution(run);
+    assert_eq!(shown["status"], "Failed", "{shown}");
+    assert!(shown.to_string().contains(code), "{shown}");
+    let failed = ActionError::failed("REFUSED", "no");
+    let other = report(&two, &handed, TaskOutcome::Failed(failed)).await;
+    assert!(matches!(other, Err(WorkError::TaskEnded)), "{other:?}");
+    assert_eq!(ends(&world, run).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_completion_is_accepted_though_its_run_makes_a_failure_of_it() {
+    is_accepted(UNSETTABLE, Vec::new(), "TEMPLATE_UNDEFINED").await;
+}
+
+#[tokio::test]
+async fn a_completion_is_accepted_though_what_comes_with_it_is_invalid() {
+    let invalid = ResourceLink {
+        system: "x".repeat(300).into(),
+        kind: "order".into(),
+        id: "7".into(),
+        url: None,
+    };
+    is_accepted(OTHER, vec![invalid], "RESOURCE_INVALID").await;
 }
 
 #[tokio::test]

@@ -199,6 +199,7 @@ impl ShardHarness {
             resources: Vec::new(),
             files: Vec::new(),
             lease: None,
+            completed: false,
         });
         let run = self.run;
         self.handle(ShardInput::Ended {

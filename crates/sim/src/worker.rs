@@ -126,5 +126,6 @@ pub fn report(random: &mut Random, started: Millis, ended: Millis, outcome: Outc
         resources,
         files: Vec::new(),
         lease: None,
+        completed: false,
     }
 }

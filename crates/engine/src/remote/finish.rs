@@ -324,6 +324,7 @@ impl Engine {
             assigned.recorded = rendered.recorded;
             assigned.secrets = rendered.secrets;
         }
+        let said_success = ReportKind::of(&outcome) == ReportKind::Completed;
         let called = match outcome {
             TaskOutcome::Failed(error) if stop && &*error.code == STOPPED => {
                 Err(ActionError::stopped())
@@ -337,6 +338,7 @@ impl Engine {
         report.lease = Some(lease.into());
         let unstopped = tokio_util::sync::CancellationToken::new();
         workers.store_first(&mut report, &unstopped).await;
+        report.completed = said_success && matches!(report.outcome, Outcome::Failed(_));
         if let Outcome::Succeeded(output) = &report.outcome {
             output.digest();
             output.prepare();

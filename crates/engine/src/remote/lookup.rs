@@ -169,7 +169,7 @@ impl Visitor for ReportSearch<'_> {
         self.began = true;
         if let Some(lease) = &ended.lease {
             let same = **lease == *self.lease;
-            self.contradicted |= same && self.kind.is_some_and(|it| it.contradicts(&ended.result));
+            self.contradicted |= same && self.kind.is_some_and(|it| it.contradicts(ended));
             self.ended = Some(same || self.ended == Some(true));
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! What a worker's report says of its attempt, and whether what was recorded contradicts it.
 
-use windlass_core::event::AttemptResult;
+use windlass_core::event::{AttemptEnded, AttemptResult};
 use windlass_core::value::Stored;
 
 use super::finish::TaskOutcome;
 
-/// What the codes of errors begin with that the engine makes of an output which it cannot keep.
+/// What the codes of errors begin with that the engine makes of an output which it cannot keep. Logs
+/// of earlier versions do not say otherwise that the worker had reported success.
 const OWN_CODES: &str = "OUTPUT_";
 
 /// What a report says.
@@ -29,14 +30,14 @@ impl ReportKind {
 
     /// Whether an attempt that a report of the same lease ended so was reported as something else.
     /// Details are not compared: the log has them cleaned and cut.
-    pub(super) fn contradicts(self, recorded: &AttemptResult) -> bool {
-        match (recorded, self) {
+    pub(super) fn contradicts(self, recorded: &AttemptEnded) -> bool {
+        match (&recorded.result, self) {
             (AttemptResult::Succeeded(_), kind) => kind != Self::Completed,
             (AttemptResult::Skipped {}, kind) => kind != Self::Skipped,
             (AttemptResult::Failed(error) | AttemptResult::Retrying { error, .. }, kind) => {
                 match kind {
-                    Self::Completed => !is_own(error),
-                    Self::Failed => false,
+                    Self::Completed => !recorded.completed && !is_own(error),
+                    Self::Failed => recorded.completed,
                     Self::Skipped => true,
                 }
             }

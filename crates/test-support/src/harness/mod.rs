@@ -217,6 +217,7 @@ impl Harness {
             resources: self.reporting.resources.clone(),
             files: Vec::new(),
             lease: None,
+            completed: false,
         };
         Input::Ended {
             node,

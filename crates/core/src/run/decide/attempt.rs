@@ -97,6 +97,7 @@ impl Run {
             resources: Vec::new(),
             files: Vec::new(),
             lease: None,
+            completed: false,
         };
         self.end_attempt(node, &report, vars, facts, decision);
     }
@@ -131,6 +132,8 @@ impl Run {
             result,
             AttemptResult::Retrying { .. } | AttemptResult::Stopped {}
         );
+        let is_failure = matches!(outcome, Outcome::Failed(_));
+        let said_success = report.completed || matches!(report.outcome, Outcome::Succeeded(_));
         let attempt = self.attempt(node);
         let path = self.path(node);
         let ancestry = || self.ancestry_of((node, &path), attempt, &digest);
@@ -162,6 +165,7 @@ impl Run {
             vars,
             files,
             lease: report.lease.clone(),
+            completed: report.lease.is_some() && is_failure && said_success,
         });
         decision.events.push(if undoes {
             Event::CompensationEnded(ended)

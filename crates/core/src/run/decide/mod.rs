@@ -247,6 +247,9 @@ pub struct Report {
     pub files: Vec<StoredFile>,
     /// The lease of a worker of another process.
     pub lease: Option<Box<str>>,
+    /// Whether that worker reported success, although the outcome is a failure: its process made
+    /// one of an output that cannot be kept.
+    pub completed: bool,
 }
 
 /// How an action ended.

@@ -39,6 +39,9 @@ pub(super) struct WireOutcome {
     /// Whether the queue gave the item up for it: no other worker had it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_settled: bool,
+    /// Whether the worker reported success, of which its process made this failure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    completed: bool,
     started: i64,
     ended: i64,
     end: WireEnd,
@@ -148,6 +151,7 @@ fn written(report: &Report, lease: WorkLease, is_awaited: bool, end: WireEnd) ->
         worker: report.worker.clone(),
         is_awaited,
         is_settled: false,
+        completed: report.completed,
         started: report.started.0,
         ended: report.ended.0,
         end,
@@ -214,6 +218,7 @@ impl WireOutcome {
             resources: self.resources,
             files: self.files,
             lease: Some(self.lease),
+            completed: self.completed,
         })
     }
 }
@@ -289,7 +294,7 @@ mod tests {
             assert_eq!(String::from_utf8(written).expect("text"), line);
             kinds += 1;
         }
-        assert_eq!(kinds, 5);
+        assert_eq!(kinds, 6);
     }
 
     #[test]
