@@ -179,3 +179,25 @@ fn of_a_loop_that_goes_round() {
         assert_eq!(drive(&definition, |_| false), rounds);
     });
 }
+
+#[test]
+fn of_signals_that_are_listed_for_one_that_no_node_awaits() {
+    let test = "of_signals_that_are_listed_for_one_that_no_node_awaits";
+    is_linear(test, |nodes| {
+        let node = |index: usize| {
+            format!(
+                r#"{{"id":"n{index}","waitForSignal":{{"name":"s{index}"}},"dependsOn":["a"]}}"#
+            )
+        };
+        let nodes: Vec<String> = (0..nodes).map(node).collect();
+        let definition = format!(
+            r#"{{"id":"signals","nodes":[{{"id":"a","actionType":"act"}},{}]}}"#,
+            nodes.join(",")
+        );
+        let mut harness = ShardHarness::new(&definition);
+        harness.start(Begin::Now);
+        harness.settle();
+        let run = harness.shard.run(harness.run).expect("the run has begun");
+        assert_eq!(run.awaited_signals().len(), nodes.len());
+    });
+}

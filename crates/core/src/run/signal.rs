@@ -23,8 +23,16 @@ impl Run {
 
     /// The names of the signals that some node waits for, or still may, sorted.
     pub fn awaited_signals(&self) -> Vec<&str> {
-        let names = self.plan.signals().into_iter();
-        names.filter(|name| self.is_ever_awaited(name)).collect()
+        let plan = &*self.plan;
+        let named =
+            (0..plan.total() as NodeIndex).filter_map(|node| Some((node, plan.signal(node)?)));
+        let awaited = named.filter(|&(node, name)| {
+            self.waiters.contains_key(name) || self.may_still_wait(plan, node)
+        });
+        let mut names: Vec<&str> = awaited.map(|(_, name)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Whether some node waits for a signal of this name, or still may.
