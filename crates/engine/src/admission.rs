@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::RunId;
-use windlass_orchestrator::supervisor::{AdmissionFacts, AdmissionQueue, AdmissionStep, GateTable};
+use windlass_orchestrator::supervisor::{
+    AcquireResult, AdmissionFacts, AdmissionQueue, AdmissionStep, GateTable,
+};
 use windlass_store::{Error, RunRow};
 
 use crate::engine::{Engine, Inner};
@@ -135,7 +137,10 @@ impl Engine {
                 self.repair_beside();
             }
             AdmissionStep::Pass(row) => {
-                let passage = self.pass(&row).await?;
+                let passage = match self.shared().isolation.stands_before(&row) {
+                    true => AcquireResult::Full,
+                    false => self.pass(&row).await?,
+                };
                 if let Some(row) = queue.passed(passage, facts) {
                     self.begin_beside(row);
                 }

@@ -84,10 +84,11 @@ impl Engine {
     }
 
     /// Takes runs that this process has set aside out of the lines of their gates. They are tried
-    /// alone when their time has come; until then a process that is told of room for them would
-    /// begin nothing, and the runs behind them would wait. Places that they have stay theirs.
+    /// alone when their time has come, and stand in line from then on; until then a process that is
+    /// told of room for them would begin nothing, and the runs behind them would wait. Places that
+    /// they have stay theirs.
     pub(crate) async fn leave_gate_lines(&self) -> Result<(), Error> {
-        let aside = self.shared().isolation.runs();
+        let aside = self.shared().isolation.aside();
         match aside.is_empty() {
             true => Ok(()),
             false => self.store().unpark(aside).await,

@@ -29,7 +29,7 @@ async fn world(partitions: u32) -> Arc<World> {
     world
 }
 
-async fn join(world: &World) {
+async fn join(world: &World) -> usize {
     let leases = LeaseOptions {
         sweep_ms: NEVER_MS,
         ..LEASES
@@ -38,7 +38,7 @@ async fn join(world: &World) {
         leases: Some(leases),
         ..options
     };
-    world.join_with(&Role::ALL, options).await;
+    world.join_with(&Role::ALL, options).await
 }
 
 /// A process that takes requests and works on no partition.
@@ -134,6 +134,59 @@ async fn runs_that_are_set_aside_stand_in_no_line_of_a_gate() {
     .await;
     succeed(&world, behind).await;
     assert_eq!(row(&world, aside).await.status, RunStatus::Pending);
+    assert!(parked(&world).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_run_that_was_set_aside_stands_in_line_again_once_its_time_has_come() {
+    let world = world(1).await;
+    world.set_poison_delay(50);
+    let front = front(&world).await;
+    let before = join(&world).await;
+    let first = start_in(&world, &front, Partition(0)).await;
+    soon("the first begins", async || world.stage.is_open(first)).await;
+    let mut behind = Vec::new();
+    for _ in 0..2 {
+        behind.push(start_in(&world, &front, Partition(0)).await);
+    }
+    soon("the others are parked", async || {
+        parked(&world).await.len() == behind.len()
+    })
+    .await;
+    // The place of the first stays taken: the next process recovers it.
+    world.kill(before);
+    let urgent = StartRequest {
+        priority: 9,
+        ..StartRequest::default()
+    };
+    let aside = front.enqueue("gated", None, urgent).await;
+    let aside = aside.expect("it is queued").run;
+    let session = json!({ "crashes": { aside.to_string(): 2 } });
+    let text = session.to_string().into_bytes();
+    let kept = world.store.keep_note("session", "00000000000000aa", text);
+    kept.await.expect("a note");
+    join(&world).await;
+    soon("it stands in line", async || {
+        parked(&world).await.first() == Some(&aside)
+    })
+    .await;
+    // The place that comes free is its own, although others wait for it all the time.
+    succeed(&world, first).await;
+    soon("it begins", async || world.stage.is_open(aside)).await;
+    for &run in &behind {
+        assert_eq!(row(&world, run).await.status, RunStatus::Pending);
+    }
+    succeed(&world, aside).await;
+    for _ in &behind {
+        let next = async || {
+            behind
+                .iter()
+                .find(|&&run| world.stage.is_open(run))
+                .copied()
+        };
+        soon("the next begins", async || next().await.is_some()).await;
+        succeed(&world, next().await.expect("one is open")).await;
+    }
     assert!(parked(&world).await.is_empty());
 }
 

@@ -18,6 +18,7 @@ mod session;
 mod suspects;
 mod suspension_note;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -78,6 +79,8 @@ pub(crate) struct CrashIsolation {
     careful: AtomicUsize,
     session: tokio::sync::Mutex<Session>,
     suspects: Mutex<BTreeMap<RunId, Suspended>>,
+    /// Suspects whose time has come and that wait at a full gate, with it and their priority.
+    at_gates: Mutex<BTreeMap<RunId, (Box<str>, u8)>>,
     ends: Mutex<HashMap<u64, SessionEnd>>,
 }
 
@@ -94,9 +97,37 @@ impl CrashIsolation {
         lock(&self.suspects).get(&run).copied()
     }
 
-    /// The suspects that wait.
-    pub(crate) fn runs(&self) -> Vec<RunId> {
-        lock(&self.suspects).keys().copied().collect()
+    /// The suspects that stand in no line: those whose time has come wait at their gate as any
+    /// other run.
+    pub(crate) fn aside(&self) -> Vec<RunId> {
+        let at_gates = lock(&self.at_gates);
+        let suspects = lock(&self.suspects);
+        let aside = suspects.keys().filter(|run| !at_gates.contains_key(run));
+        aside.copied().collect()
+    }
+
+    /// A suspect whose time has come waits at a full gate from now on.
+    fn waits_at_gate(&self, row: &RunRow) {
+        if let Some(gate) = row.gate.clone() {
+            lock(&self.at_gates).insert(row.run, (gate, row.priority));
+        }
+    }
+
+    /// It does not any more; whether it did.
+    fn left_gate(&self, run: RunId) -> bool {
+        lock(&self.at_gates).remove(&run).is_some()
+    }
+
+    /// Whether a suspect stands before a run at its gate. Admission does not see it there: it is
+    /// acquired alone, and would find each place taken by the next in line.
+    pub(crate) fn stands_before(&self, row: &RunRow) -> bool {
+        let Some(gate) = &row.gate else {
+            return false;
+        };
+        let own = (Reverse(row.priority), row.run);
+        let at_gates = lock(&self.at_gates);
+        let mut at_gate = at_gates.iter().filter(|(_, (at, _))| at == gate);
+        at_gate.any(|(&run, &(_, priority))| (Reverse(priority), run) < own)
     }
 
     /// How many suspects wait.

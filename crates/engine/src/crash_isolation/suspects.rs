@@ -1,6 +1,7 @@
 //! Acquiring runs with care after a crash: one at a time, and suspects alone.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use windlass_store::{Error, RunRow};
 
 use super::{IsolationLimits, Suspect, Suspended, lock};
 use crate::engine::{AcquireOptions, Engine};
+use crate::shared_gates::left_gate;
 
 /// How many runs are acquired one at a time after those that had begun: what crashed the
 /// process at its start is again among the first in line.
@@ -121,6 +123,14 @@ impl Engine {
         }
         let _ = self.set_alone(None).await;
         drop(closed);
+        if acquired.is_some()
+            && self.isolation().left_gate(run)
+            && let Some(gate) = suspect.row.gate.clone()
+        {
+            // There may be room for those that stood behind it.
+            let gate = (suspect.row.tenant.clone(), gate);
+            left_gate(Arc::clone(self.store()), Arc::clone(self.shared()), gate);
+        }
         let RunRow {
             tenant, priority, ..
         } = &suspect.row;
@@ -147,7 +157,21 @@ impl Engine {
         }
         match self.pass(row).await {
             Ok(AcquireResult::Free) => Some(self.begin_admitted(row).await),
-            Ok(AcquireResult::Full | AcquireResult::Beginning) | Err(_) => None,
+            Ok(AcquireResult::Full) => {
+                self.wait_at_gate(row).await;
+                None
+            }
+            Ok(AcquireResult::Beginning) | Err(_) => None,
+        }
+    }
+
+    /// A suspect whose time has come stands in the line of its gate again: its owner is told of
+    /// room there, and no run behind it passes.
+    async fn wait_at_gate(&self, row: &RunRow) {
+        self.isolation().waits_at_gate(row);
+        if self.shared().owned.is_shared() {
+            // What the store does not take now is repeated with the next try.
+            let _ = self.store().park(vec![row.run]).await;
         }
     }
 }
