@@ -7,7 +7,7 @@ use serde_json::json;
 use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
-use windlass_core::{Millis, RunId, RunStatus};
+use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_engine::fork::{Ask, ForkError, ForkGraph};
 use windlass_engine::{CommandAnswer, CommandError, Options, load_run};
 use windlass_store::{DeadLetter, DeadLetters as _, Queries as _, Wait as _};
@@ -442,6 +442,39 @@ async fn signals_are_checked_and_unknown_ones_refused() {
         .await;
     pause.expect("paused");
     signal(&world, run).await.expect("a signal");
+}
+
+/// Nodes that wait for signals of one name: one after a failure, one on a way that was not taken, one
+/// that is to come.
+const ONE_NAME: &str = r#"{"id":"w","nodes":[
+  {"id":"a","actionType":"core.echo","setVars":{"x":"{{ output.missing }}"}},
+  {"id":"blocked","waitForSignal":{"name":"go","schema":{"required":["ok"]}},"dependsOn":["a"]},
+  {"id":"s","actionType":"core.echo","edges":[{"targetNode":"skipped","condition":"false"}]},
+  {"id":"skipped","waitForSignal":{"name":"go","schema":{"required":["never"]}}},
+  {"id":"hold","waitForSignal":{"name":"begin"}},
+  {"id":"coming","waitForSignal":{"name":"go"},"dependsOn":["hold"]}]}"#;
+
+#[tokio::test]
+async fn a_signal_fits_the_schemas_of_nodes_that_a_reattempt_may_open_again() {
+    let world = World::new();
+    let run = world.start(ONE_NAME).await;
+    let ended = [
+        ("blocked", NodeStatus::Blocked),
+        ("skipped", NodeStatus::Skipped),
+        ("hold", NodeStatus::Waiting),
+    ];
+    while !ended
+        .iter()
+        .all(|&(node, status)| world.node(run, node) == status)
+    {
+        tokio::task::yield_now().await;
+    }
+    let go = || RunCommand::Signal { name: "go".into() }.by(Actor::default());
+    let refused = world.engine.command(run, go().with(r#"{"no":1}"#)).await;
+    assert!(matches!(refused, Err(CommandError::SignalInvalid(_))));
+    // No reattempt leads to the node that was skipped: its schema counts no more.
+    let taken = world.engine.command(run, go().with(r#"{"ok":1}"#)).await;
+    taken.expect("it is kept");
 }
 
 const PARENT: &str = r#"{"id":"parent","nodes":[

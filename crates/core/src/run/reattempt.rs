@@ -86,16 +86,7 @@ impl Run {
             found.extend(loops.iter().filter(has_gone_on));
             roots = loops.into_iter().collect();
         }
-        let is_in_the_way = |node: &Instance| {
-            matches!(
-                self.node_status(*node),
-                NodeStatus::Queued
-                    | NodeStatus::Running
-                    | NodeStatus::Waiting
-                    | NodeStatus::Succeeded
-            )
-        };
-        found.retain(is_in_the_way);
+        found.retain(|node| is_in_the_way(self.node_status(*node)));
         found.extend(gone_on);
         found.into_iter().collect()
     }
@@ -108,6 +99,37 @@ impl Run {
             }
         }
         frames
+    }
+
+    /// The top-level nodes that a reattempt by hand may open again, as the run is now: those that
+    /// failed or were cancelled and have nothing in the way, and everything after them.
+    pub(crate) fn opens_again(&self) -> BTreeSet<Instance> {
+        let frame = self.frame(super::TOP);
+        let with = |is_meant: fn(NodeStatus) -> bool| -> Vec<Instance> {
+            let instances = frame.instances();
+            let meant = instances.filter(|&node| is_meant(self.node_status(node)));
+            meant.collect()
+        };
+        let mut roots = with(|it| matches!(it, NodeStatus::Failed | NodeStatus::Cancelled));
+        if roots.is_empty() {
+            return BTreeSet::new();
+        }
+        // What leads to a node in the way without an `always` edge.
+        let mut work = with(is_in_the_way);
+        let mut held = BTreeSet::new();
+        while let Some(node) = work.pop() {
+            for &edge in frame.plan.incoming(frame.node(node)) {
+                let edge = frame.plan.edge(edge);
+                let source = frame.instance(edge.source);
+                if edge.when != When::Always && held.insert(source) {
+                    work.push(source);
+                }
+            }
+        }
+        roots.retain(|node| !held.contains(node));
+        let mut again = self.after(super::TOP, &roots, |_| true);
+        again.extend(roots);
+        again
     }
 
     /// Everything in a frame after these nodes, through edges of the given kinds.
@@ -415,4 +437,12 @@ impl Run {
             .filter(|&node| self.node_status(node) == status)
             .collect()
     }
+}
+
+/// Whether a node after others keeps these from being tried again.
+fn is_in_the_way(status: NodeStatus) -> bool {
+    matches!(
+        status,
+        NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting | NodeStatus::Succeeded
+    )
 }

@@ -42,9 +42,16 @@ impl Run {
     }
 
     /// The JSON Schemas that a signal of this name must fit: those of the nodes of `plan` that
-    /// wait for one, or still may. The plan is the run's own, or the one that it adopts next.
+    /// wait for one, still may, or may again once others are tried again by hand: a signal that is
+    /// kept until then is checked no more. The plan is the run's own, or the one that it adopts
+    /// next.
     pub fn signal_schemas<'a>(&self, plan: &'a Plan, name: &'a str) -> Vec<&'a str> {
-        let nodes = takers(plan, name).filter(|&node| self.may_still_wait(plan, node));
+        let opens_again = self.opens_again();
+        let nodes = takers(plan, name).filter(|&node| {
+            let is_top = (node as usize) < plan.len();
+            let instance = is_top.then(|| self.resolve(plan.id(node))).flatten();
+            self.may_still_wait(plan, node) || instance.is_some_and(|it| opens_again.contains(&it))
+        });
         let schemas = nodes.filter_map(|node| match plan.structure(node)? {
             Structure::Signal(signal) => signal.schema.as_ref(),
             _ => None,
