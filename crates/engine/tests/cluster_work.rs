@@ -313,12 +313,13 @@ async fn a_worker_is_served_by_processes_that_own_nothing() {
 
 #[tokio::test]
 async fn every_process_says_which_worker_has_an_attempt_or_that_none_polls_for_it() {
-    let (world, one, two, run) = served().await;
-    let key = WorkKey {
-        run,
-        instance: 0,
-        attempt: 1,
+    // Without heartbeats the worker keeps the attempt for as long as the test asks.
+    let lasting = |options| Options {
+        work_lease_ms: 60_000,
+        ..options
     };
+    let (world, one, two, run) = served_by(OTHER, lasting).await;
+    let key = first_attempt(run);
     let state = async |engine: &Engine, action: &str, requires: &[Box<str>]| {
         let state = engine.work_state(None, key, action, requires).await;
         state.expect("an answer")
