@@ -10,6 +10,7 @@ mod release;
 mod remote;
 mod slots;
 mod tell;
+mod waits;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -43,6 +44,7 @@ use crate::worker::Workers;
 pub(crate) use commands::CommandReply;
 use commands::{PendingCommand, Request};
 use release::Leased;
+use waits::add_wait;
 
 /// What an engine's handle or worker sends to its driver.
 pub(crate) enum Message {
@@ -402,7 +404,7 @@ impl Driver {
             Message::Wait(run, reply) => {
                 // The waker learns only then that a run that was just released sleeps.
                 self.answer_all();
-                self.waits.entry(run).or_default().push(reply);
+                add_wait(self.waits.entry(run).or_default(), reply);
                 if !self.shard.holds(run) && !self.comes_back(run) {
                     self.end_waits_unless_asleep(run);
                 }
