@@ -1,5 +1,6 @@
 // A graph with its places, as the server packs it, and an index that finds what is at a point or
 // inside a rectangle. Knows nothing of statuses and nothing of the canvas.
+import { basePath } from './body.js';
 
 /**
  * @typedef {object} Packed what `GET …/layout` answers
@@ -67,6 +68,17 @@ export class Scene {
   /** @param {number} i */
   kind(i) {
     return this.packed.kinds[this.packed.nodes.kind[i]] ?? 'action';
+  }
+
+  /** What the node at a path is, if it has a box of its own. @param {string} path */
+  kindOf(path) {
+    const i = this.byId.get(basePath(path));
+    return i === undefined || this.packed.nodes.count[i] > 1 ? null : this.kind(i);
+  }
+
+  /** What the node at a path does, in a word. @param {string} path */
+  detailOf(path) {
+    return this.packed.nodes.detail[this.byId.get(basePath(path)) ?? -1] ?? '';
   }
 
   /** Whether a box stands for more than what is drawn. @param {number} i */

@@ -41,6 +41,11 @@ export function local(at) {
   return moments.format(at);
 }
 
+/** A moment as the server's sentences write it. @param {string} at its ISO text */
+export function utc(at) {
+  return `${at.slice(0, 10)} ${at.slice(11, 19)} UTC`;
+}
+
 /** @param {number} n @param {string} word @param {string} [many] if it is not the word with an s */
 export function plural(n, word, many = `${word}s`) {
   return `${number(n)} ${n === 1 ? word : many}`;

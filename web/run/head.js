@@ -8,6 +8,7 @@ import { copyButton, labelChips, time } from '../ui/bits.js';
 import { longText } from '../ui/value.js';
 import { actionButtons } from '../act/buttons.js';
 import { clockOf } from './moment.js';
+import { NAMED, waitsThen } from './waits.js';
 
 export class RunHead extends HTMLElement {
   constructor() {
@@ -43,17 +44,11 @@ export class RunHead extends HTMLElement {
     const took = exec.startedAt ? (exec.endedAt ? Date.parse(exec.endedAt) : clockOf(model)) - Date.parse(exec.startedAt) : null;
     this.drawTitle(model);
     this.drawFacts(model, took);
-    const waiting =
-      model.nodes.size < 3000
-        ? [...model.nodes]
-            .filter(([, node]) => node.status === 'Waiting')
-            .slice(0, 5)
-            .map(([path]) => path)
-        : [];
-    const cause = JSON.stringify([exec.status, exec.error, waiting]);
+    const waits = model.at !== null ? waitsThen(model) : model.nodes.size < 3000 ? waitingNow(model) : [];
+    const cause = JSON.stringify([exec.status, exec.error, model.at, waits]);
     if (cause === this.caused) return;
     this.caused = cause;
-    void this.drawCause(model);
+    this.drawCause(model);
   }
 
   /** Part by part: a run in progress changes all the time, and its buttons must stay where they are. @param {import('./model.js').RunModel} model */
@@ -100,11 +95,11 @@ export class RunHead extends HTMLElement {
   }
 
   /** @param {import('./model.js').RunModel} model */
-  async drawCause(model) {
-    const { error } = model.exec;
+  drawCause(model) {
+    const { error, status } = model.exec;
     if (!error) {
-      fill(this.cause);
-      if (!ended(model.exec.status)) void this.drawWhy(model);
+      this.drawWaits(model.at === null || ended(status) ? [] : waitsThen(model));
+      if (model.at === null && !ended(status)) void this.drawWhy(model);
       return;
     }
     const causes = error.causes ?? [];
@@ -127,26 +122,35 @@ export class RunHead extends HTMLElement {
     fill(this.cause, box);
   }
 
-  /** @param {import('./model.js').RunModel} model */
+  /** What is awaited now; the server knows of no earlier moment. @param {import('./model.js').RunModel} model */
   async drawWhy(model) {
+    const mine = this.caused;
     const why = await getIfAny(`${runPath(model.id)}/why`, model.signal).catch(() => null);
-    const waiting = why?.nodes?.filter((/** @type {any} */ n) => n.status === 'Waiting').slice(0, 3) ?? [];
-    if (!why || model.exec.error) return;
-    const still = waiting.length
-      ? waiting.map((/** @type {any} */ n) =>
-          h(
-            'div',
-            null,
-            h('a', { class: 'mono', href: withParams({ node: n.node }) }, n.node),
-            ' ',
-            longText(n.reason.replace(new RegExp(`^${n.node.replace(/[^\w-]/g, '\\$&')} `), '').replace(/: windlass .*$/, ''), 300),
-          ),
-        )
-      : model.exec.status === 'Pending' || model.exec.status === 'Paused'
-        ? [h('div', null, longText(why.reason))]
-        : [];
-    fill(this.cause, still.length ? h('div', { class: 'root-cause waits' }, still) : null);
+    if (!why || mine !== this.caused) return;
+    const waiting = why.nodes?.filter((/** @type {any} */ n) => n.status === 'Waiting').slice(0, NAMED) ?? [];
+    const isHeld = model.exec.status === 'Pending' || model.exec.status === 'Paused';
+    this.drawWaits(waiting.length ? waiting.map(shortened) : isHeld ? [{ node: null, reason: why.reason }] : []);
   }
+
+  /** @param {import('./waits.js').Wait[]} waits */
+  drawWaits(waits) {
+    const lines = waits.map(({ node, reason }) =>
+      h('div', null, node === null ? null : [h('a', { class: 'mono', href: withParams({ node }) }, node), ' '], longText(reason, 300)),
+    );
+    fill(this.cause, lines.length ? h('div', { class: 'root-cause waits' }, lines) : null);
+  }
+}
+
+/** The nodes whose waits are asked for again when they change. @param {import('./model.js').RunModel} model */
+function waitingNow(model) {
+  const waiting = [...model.nodes].filter(([, node]) => node.status === 'Waiting');
+  return waiting.slice(0, 5).map(([path]) => path);
+}
+
+/** The server's sentence after the node's name, without the command. @param {{ node: string, reason: string }} item @returns {import('./waits.js').Wait} */
+function shortened({ node, reason }) {
+  const name = new RegExp(`^${node.replace(/[^\w-]/g, '\\$&')} `);
+  return { node, reason: reason.replace(name, '').replace(/: windlass .*$/, '') };
 }
 
 /** From this run to the cause, through loops and child runs. @param {import('./model.js').RunModel} model @param {any} cause */

@@ -155,3 +155,83 @@ test('after every event the page shows what the engine folds up to it', async ()
     }
   });
 });
+
+/** Waits for an attempt, then for one signal after another. */
+const waiting = {
+  id: 'waiting',
+  nodes: [
+    {
+      id: 'call',
+      actionType: 'core.fail',
+      parameters: { code: 'HTTP_503', untilAttempt: 2 },
+      policies: { retry: { maxAttempts: 2, baseDelayMs: 1 } },
+    },
+    { id: 'first', waitForSignal: { name: 'one' }, dependsOn: ['call'] },
+    { id: 'second', waitForSignal: { name: 'two' }, dependsOn: ['first'] },
+  ],
+};
+
+test('the head says what the run waited for by then, not what it waits for now', async () => {
+  const server = await Server.start();
+  const chromium = await launch();
+  try {
+    await server.publish(waiting);
+    const run = await server.run('waiting');
+    await server.until(run, (now) => now.nodes.first?.status === 'Waiting');
+    await server.api('POST', `/executions/${run}/pause`, {});
+    await server.until(run, (now) => now.status === 'Paused');
+    await server.api('POST', `/executions/${run}/resume`, {});
+    await server.until(run, (now) => now.status === 'Running');
+    await server.api('POST', `/executions/${run}/signal`, { name: 'one', payload: {} });
+    await server.until(run, (now) => now.nodes.second?.status === 'Waiting');
+    const { items } = await server.api('GET', `/executions/${run}/events?limit=1000`);
+    const place = (/** @type {string} */ kind, /** @type {string | null} */ node) =>
+      items.find((/** @type {any} */ event) => event.kind === kind && event.node === node).position;
+    const page = await chromium.page(server);
+    // What the server says of the present comes late, also when another moment is shown by then.
+    /** @type {(() => void)[]} */
+    const held = [];
+    let holds = false;
+    await page.route('**/why', async (/** @type {any} */ route) => {
+      if (holds) await new Promise((done) => held.push(() => done(null)));
+      await route.continue().catch(() => {});
+    });
+    const waits = page.locator('.root-cause.waits');
+    const shows = async (/** @type {RegExp} */ words) => {
+      await waits.filter({ hasText: words }).waitFor();
+      return waits.innerText();
+    };
+    await page.goTo(`/runs/${run}`);
+    await shows(/second has waited for signal 'two'/);
+    const go = (/** @type {number} */ at) =>
+      page.evaluate((/** @type {number} */ position) => {
+        history.pushState(null, '', position ? `?at=${position}` : location.pathname);
+        dispatchEvent(new PopStateEvent('popstate'));
+      }, at);
+    await go(place('NodeWaiting', 'first'));
+    assert.doesNotMatch(await shows(/first waited for signal 'one'/), /second/);
+    await go(1);
+    await shows(/^The run was queued and had not started\.$/);
+    await go(place('RunPaused', null));
+    assert.doesNotMatch(await shows(/^The run was paused\.\s*first waited for signal 'one'$/), /second/);
+    await go(place('NodeRetryScheduled', 'call'));
+    await shows(/^call waited for its next attempt, after 1: it was due at \d{4}-\d\d-\d\d [\d:]+ UTC$/);
+    // Of the moment after the run had begun there is nothing to say, whatever it waits for now.
+    await go(place('NodeSucceeded', 'call'));
+    await waits.waitFor({ state: 'detached' });
+    holds = true;
+    const asked = page.waitForRequest('**/why');
+    await go(0);
+    await asked;
+    await go(place('NodeWaiting', 'first'));
+    await shows(/first waited/);
+    const answers = page.waitForResponse('**/why');
+    for (const letGo of held) letGo();
+    await answers;
+    assert.doesNotMatch(await shows(/first waited/), /second/);
+    assert.deepEqual(page.wrong, []);
+  } finally {
+    await chromium.browser.close();
+    await server.remove();
+  }
+});
