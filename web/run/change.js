@@ -16,7 +16,9 @@ export const BECOMES = {
 
 /** What is remembered of a node of a snapshot: its values can be large, and the panel asks for those of one. @param {any} node @param {import('./model.js').NodeState | undefined} before */
 export function withoutValues({ input: _input, output: _output, ...rest }, before) {
-  return { ...before, ...rest, name: rest.name ?? before?.name };
+  // The statuses alone say which iterations failed.
+  const iterations = rest.iterations && { ...before?.iterations, ...rest.iterations };
+  return { ...before, ...rest, ...(iterations ? { iterations } : {}), name: rest.name ?? before?.name };
 }
 
 const FINAL = ['Succeeded', 'Failed', 'Cancelled', 'Skipped', 'Blocked'];
@@ -66,7 +68,7 @@ export function stateAt(statuses, n, created) {
     total: cycle.items,
     started: cycle.opened,
     running: cycle.running,
-    failed: cycle.failed.length,
+    failed: cycle.failedCount,
     which: cycle.failed,
   };
   return {

@@ -8,8 +8,9 @@ import { withParams } from '../lib/router.js';
 import { copyButton, runLink, time } from '../ui/bits.js';
 import { longText, valueBlock } from '../ui/value.js';
 import { actionButtons } from '../act/buttons.js';
-import { basePath, bodyOf, definedNode } from '../graph/body.js';
+import { basePath } from '../graph/body.js';
 import { ancestry, attempts, compensationBlock, errorBlock, fact, memberList } from './node-blocks.js';
+import { FailedIterations } from './failed.js';
 import { membersOf } from './marks.js';
 import { clockOf } from './moment.js';
 
@@ -26,6 +27,8 @@ export class NodePanel extends HTMLElement {
     this.asked = 0;
     this.parts = new Parts();
     this.listed = { shown: 0 };
+    /** @type {FailedIterations | null} */
+    this.failing = null;
   }
 
   /** @param {import('./model.js').RunModel} model */
@@ -197,23 +200,11 @@ export class NodePanel extends HTMLElement {
 
   /** Failed iterations of a loop whose instances are too many to list. @param {import('./model.js').RunModel} model @param {string} path @param {any} node */
   failedIterations(model, path, node) {
-    const which = (model.nodes.get(path)?.iterations?.which ?? []).filter(
-      (/** @type {number} */ n) => ![...model.nodes.keys()].some((other) => other.startsWith(`${path}[${n}]/`)),
-    );
-    if (!which.length || node.status === 'Pending') return null;
-    const place = h('div', { class: 'list' });
-    void model.loadDefinition().then((definition) => {
-      const inner = bodyOf(definedNode(definition, path))?.nodes ?? [];
-      fill(
-        place,
-        which.flatMap((/** @type {number} */ n) =>
-          inner.map((/** @type {any} */ body) =>
-            h('a', { class: 'chip mono', href: withParams({ node: `${path}[${n}]/${body.id}` }) }, `[${n}]/${body.id}`),
-          ),
-        ),
-      );
-    });
-    return h('div', null, h('span', { class: 'bad' }, 'Failed iterations'), place);
+    const which = /** @type {number[]} */ (model.nodes.get(path)?.iterations?.which ?? []);
+    const listed = new Set([...model.nodes.keys()].filter((other) => other.startsWith(`${path}[`)).map((other) => parseInt(other.slice(path.length + 1), 10)));
+    if (which.every((n) => listed.has(n)) || node.status === 'Pending') return null;
+    if (!this.failing?.isOf(path)) this.failing = new FailedIterations(model, path);
+    return this.failing.show(which, node.iterations.failed);
   }
 
   /** @param {import('./model.js').RunModel} model @param {string} path @param {number} box */

@@ -389,7 +389,14 @@ export type Statuses = {
   bodies?: Record<string, Record<string, number>> | null;
 };
 
-export type Loop = { items?: number | null; opened: number; running: number; failed: (number)[]; counts: Record<string, number>; };
+export type Loop = {
+  items?: number | null;
+  opened: number;
+  running: number;
+  failed: (number)[];
+  failedCount: number;
+  counts: Record<string, number>;
+};
 
 export type OverTime = { from: string; to: string; begins: (string)[]; counts: Record<string, (number)[]>; };
 

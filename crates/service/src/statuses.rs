@@ -48,6 +48,7 @@ struct LoopStatus {
     opened: u32,
     running: u32,
     failed: Vec<u32>,
+    failed_count: u32,
     counts: NodeCounts,
 }
 
@@ -58,6 +59,7 @@ impl LoopStatus {
             opened: cycle.opened(),
             running: cycle.running(),
             failed: cycle.failed().take(FAILED_ITERATIONS).collect(),
+            failed_count: cycle.failed().count() as u32,
             counts: NodeCounts::of_loop(cycle),
         }
     }

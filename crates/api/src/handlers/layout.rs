@@ -356,6 +356,7 @@ struct StatusesShape {
 
 /// How far a loop is.
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct LoopShape {
     /// How many items a `forEach` has.
     items: Option<u64>,
@@ -365,6 +366,8 @@ struct LoopShape {
     running: u64,
     /// The first 100 iterations that failed.
     failed: Vec<u64>,
+    /// How many iterations failed.
+    failed_count: u64,
     /// How many instances inside it stand where.
     counts: BTreeMap<String, u64>,
 }
