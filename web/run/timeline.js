@@ -1,10 +1,11 @@
-// The timeline: one bar per node, queueing and running in two shades, attempts as ticks, waits
-// hatched, the median of recent runs as a mark. Rows are virtual.
+// The timeline: one bar per node, queueing and running in two shades, attempts with a tick at the
+// start of each, waits hatched, the median of recent runs as a mark. Rows are virtual.
 import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { duration, number } from '../lib/text.js';
 import { icon, tone } from '../lib/status.js';
 import { basePath } from '../graph/body.js';
 import { clockOf } from './moment.js';
+import { AttemptTimes, partsOf } from './attempts.js';
 import { focusIn, moveByKeys, restore, setStop } from './roving.js';
 
 const ROW = 24;
@@ -58,6 +59,7 @@ export class Timeline extends HTMLElement {
   /** @param {import('./model.js').RunModel} model */
   attach(model) {
     this.model = model;
+    this.attempts = new AttemptTimes(model, () => this.draw());
     // Sorting thousands of bars in every frame would stop the graph.
     const soon = throttle(700, () => this.update());
     model.addEventListener('nodes', () => (model.nodes.size < 300 ? this.update() : soon()));
@@ -90,23 +92,32 @@ export class Timeline extends HTMLElement {
         inner.set(loop, list);
       }
     }
-    this.ready(top);
+    this.ready(top.concat(...inner.values()));
     const byStart = (/** @type {Bar} */ a, /** @type {Bar} */ b) => a.start - b.start;
     this.bars = top.sort(byStart).flatMap((bar) => [bar, ...(inner.get(bar.path)?.sort(byStart) ?? [])]);
     this.draw();
   }
 
-  /** When a node could have begun: when the last of those before it ended. @param {Bar[]} bars */
+  /**
+   * When a node could have begun: when the last of those before it ended. Of the first node of an
+   * iteration it is not known.
+   * @param {Bar[]} bars
+   */
   ready(bars) {
     const scene = this.model?.scene;
     if (!scene) return;
     const ends = new Map(bars.map((bar) => [bar.path, bar.end]));
     for (const bar of bars) {
-      const i = scene.byId.get(bar.path);
+      const i = scene.byId.get(basePath(bar.path));
       if (i === undefined) continue;
-      let from = this.span.from;
-      for (const e of scene.into[i]) from = Math.max(from, Math.min(ends.get(scene.id(scene.packed.edges.from[e])) ?? 0, bar.start));
-      bar.from = Math.min(from, bar.start);
+      const prefix = bar.path.slice(0, bar.path.lastIndexOf('/') + 1);
+      const inside = basePath(prefix).length;
+      let from = prefix ? 0 : this.span.from;
+      for (const e of scene.into[i]) {
+        const before = prefix + scene.id(scene.packed.edges.from[e]).slice(inside);
+        from = Math.max(from, Math.min(ends.get(before) ?? 0, bar.start));
+      }
+      bar.from = from ? Math.min(from, bar.start) : bar.start;
     }
   }
 
@@ -139,6 +150,7 @@ export class Timeline extends HTMLElement {
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 3);
     const last = Math.min(this.bars.length, first + Math.ceil(this.scroller.clientHeight / ROW) + 6);
     const focus = focusIn(this.scroller);
+    this.attempts?.wanted.clear();
     fill(
       this.space,
       this.bars.slice(first, last).map((bar, k) => this.row(bar, first + k, at)),
@@ -147,21 +159,29 @@ export class Timeline extends HTMLElement {
     setStop(this.scroller, Math.min(Math.ceil(this.scroller.scrollTop / ROW), last - 1));
   }
 
+  /** Attempts with a tick at each, and what lies between them; one bar where no more is known. @param {HTMLElement} track @param {Bar} bar @param {(t: number) => number} at */
+  fillTrack(track, bar, at) {
+    const { node, path } = bar;
+    const piece = (/** @type {string} */ look, /** @type {number} */ from, /** @type {number} */ to) =>
+      h('span', { class: `tl-bar ${look}`, style: { left: `${at(from)}%`, width: `max(3px, ${at(to) - at(from)}%)` } });
+    const parts = partsOf(this.attempts?.of(path, node) ?? [], bar.end, (this.span.to - this.span.from) / 400);
+    if (!parts.length) {
+      const kind = this.model?.scene?.kindOf(path);
+      const waits = node.status === 'Waiting' || kind === 'delay' || kind === 'signal';
+      return track.append(piece(`${waits ? 'hatched ' : ''}${tone(node.status)}`, bar.start, bar.end));
+    }
+    for (const { kind, from, to, failed } of parts) track.append(piece(kind === 'wait' ? 'hatched wait' : failed ? 'bad' : tone(node.status), from, to));
+    for (const { kind, from } of parts)
+      if (kind === 'attempt') track.append(h('span', { class: 'tl-tick', style: { left: `${at(from)}%` } }));
+  }
+
   /** @param {Bar} bar @param {number} place @param {(t: number) => number} at */
   row(bar, place, at) {
     const { node, path } = bar;
-    const waits = node.status === 'Waiting' || node.signal || node.kind === 'delay' || node.kind === 'waitForSignal';
     const track = h('span', { class: 'tl-track' });
     if (bar.from < bar.start)
       track.append(h('span', { class: 'tl-queue', style: { left: `${at(bar.from)}%`, width: `${at(bar.start) - at(bar.from)}%` } }));
-    track.append(
-      h('span', {
-        class: `tl-bar ${waits ? 'hatched' : ''} ${tone(node.status)}`,
-        style: { left: `${at(bar.start)}%`, width: `max(3px, ${at(bar.end) - at(bar.start)}%)` },
-      }),
-    );
-    for (let tick = 1; tick < Math.min(node.attempts, 20); tick++)
-      track.append(h('span', { class: 'tl-tick', style: { left: `${at(bar.start + ((bar.end - bar.start) * tick) / node.attempts)}%` } }));
+    this.fillTrack(track, bar, at);
     const median = this.medians.get(basePath(path));
     if (median)
       track.append(
