@@ -44,6 +44,8 @@ export class Scene {
     /** @type {Map<string, number>} */
     this.byId = new Map();
     for (let i = 0; i < id.length; i++) this.byId.set(id[i], i);
+    /** @type {{ ids: string[] | undefined, boxes: Map<string, number> } | null} */
+    this.grouped = null;
     /** Boxes whose body is drawn. */
     this.opened = new Set(packed.frames.map((frame) => frame.node));
     /** @type {Map<number, number[]>} */
@@ -68,6 +70,36 @@ export class Scene {
   /** @param {number} i */
   kind(i) {
     return this.packed.kinds[this.packed.nodes.kind[i]] ?? 'action';
+  }
+
+  /** The box that shows the node at a path: its own, or that of the group or loop that holds it; -1 without one. @param {string} path */
+  holder(path) {
+    for (let at = path; at; at = at.slice(0, Math.max(0, at.lastIndexOf('/')))) {
+      const box = this.byId.get(at) ?? this.groups().get(at);
+      if (box !== undefined) return box;
+    }
+    return -1;
+  }
+
+  /** By number, the paths of the nodes: of all, where they are known, or of those that are drawn. @returns {string[]} */
+  paths() {
+    if (this.packed.ids) return this.packed.ids;
+    /** @type {string[]} */
+    const paths = [];
+    this.packed.nodes.index.forEach((number, i) => (paths[number] = this.id(i)));
+    return paths;
+  }
+
+  /** By the path of a node inside a group, the box of the group; of those whose paths are known. */
+  groups() {
+    const { ids, members } = this.packed;
+    if (this.grouped && this.grouped.ids === ids) return this.grouped.boxes;
+    /** @type {Map<string, number>} */
+    const boxes = new Map();
+    for (const [box, parts] of Object.entries(ids ? members : {}))
+      for (const [first, count, step] of parts) for (let n = 0; n < count; n++) boxes.set(ids?.[first + n * step] ?? '', Number(box));
+    this.grouped = { ids, boxes };
+    return boxes;
   }
 
   /** What the node at a path is, if it has a box of its own. @param {string} path */

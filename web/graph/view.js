@@ -107,20 +107,10 @@ export class GraphElement extends HTMLElement {
     this.relist();
   }
 
-  /** Dims what does not match. @param {string} words */
-  search(words) {
-    const needle = words.trim().toLowerCase();
-    const scene = this.scene;
-    if (!needle || !scene) this.found = null;
-    else {
-      this.found = new Set();
-      for (let i = 0; i < scene.count; i++)
-        if (`${scene.id(i)} ${scene.packed.nodes.label[i]}`.toLowerCase().includes(needle)) this.found.add(i);
-      const first = [...this.found][0];
-      if (first !== undefined) this.reveal(first);
-    }
+  /** Dims all other boxes; null dims none. @param {Set<number> | null} found */
+  mark(found) {
+    this.found = found;
     this.draw();
-    return this.found?.size ?? 0;
   }
 
   resize() {

@@ -64,9 +64,9 @@ function group(marks, i, counts) {
   marks.notes.set(i, words.join(' · '));
 }
 
-/** The paths of the nodes that a box stands for. @param {import('./model.js').RunModel} model @param {import('../graph/scene.js').Scene} scene @param {number} i */
-export function membersOf(model, scene, i) {
-  const paths = model.paths();
+/** The paths of the nodes that a box stands for. @param {import('../graph/scene.js').Scene} scene @param {number} i */
+export function membersOf(scene, i) {
+  const paths = scene.paths();
   /** @type {string[]} */
   const found = [];
   for (const [first, count, step] of scene.packed.members[i] ?? []) {

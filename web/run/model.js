@@ -45,6 +45,8 @@ export class RunModel extends EventTarget {
     this.letters = new Uint8Array();
     /** @type {Map<string, number>} */
     this.numbers = new Map();
+    /** @type {{ definition: string, paths: string[] } | null} */
+    this.ids = null;
     /** @type {Set<string>} */
     this.open = new Set();
     /** Position of the last known event. */
@@ -78,7 +80,7 @@ export class RunModel extends EventTarget {
     const known = [rememberedAnswer('statuses') ?? this.fetchStatuses(), rememberedAnswer('layout') ?? this.fetchLayout()];
     const [statuses, packed] = await Promise.all(known);
     this.at = within(this.at, statuses);
-    this.scene = new Scene(packed);
+    this.scene = this.sceneOf(packed);
     this.id = statuses.executionId;
     this.takeStatuses(statuses);
     this.position = statuses.sequence;
@@ -88,7 +90,7 @@ export class RunModel extends EventTarget {
     if (this.exec) await painted();
     this.take(await this.fetchRun());
     if (!ended(this.exec.status) && this.at === null) this.listen();
-    if (packed.total <= MANY) await this.loadIds();
+    if (packed.total <= MANY && Object.keys(packed.members).length) await this.loadIds();
   }
 
   /** @returns {Promise<any>} */
@@ -104,12 +106,18 @@ export class RunModel extends EventTarget {
     return get(`${runPath(this.id)}/layout?${query}`, this.signal);
   }
 
-  /** The paths of nodes inside groups: asked for when they are needed, since they can be many. */
+  /** The paths of a definition are known once for all its layouts. @param {any} packed */
+  sceneOf(packed) {
+    if (this.ids?.definition === packed.definition) packed.ids ??= this.ids?.paths;
+    return new Scene(packed);
+  }
+
+  /** The paths of nodes inside groups and closed loops: asked for when they are needed, since they can be many. */
   async loadIds() {
-    const { scene } = this;
-    if (!scene || scene.packed.ids || !Object.keys(scene.packed.members).length) return;
-    const { ids } = await get(`${runPath(this.id)}/layout?ids=true`, this.signal);
-    scene.packed.ids = ids;
+    if (!this.scene || this.scene.packed.ids || this.scene.count >= this.scene.packed.total) return;
+    const { ids, definition } = await get(`${runPath(this.id)}/layout?ids=true`, this.signal);
+    this.ids = { definition, paths: ids };
+    this.scene.packed.ids = ids;
     this.takeStatuses(await this.fetchStatuses());
   }
 
@@ -136,7 +144,7 @@ export class RunModel extends EventTarget {
   takeStatuses(statuses) {
     this.statuses = statuses;
     this.letters = Uint8Array.from(statuses.nodes, (/** @type {string} */ letter) => LETTERS.indexOf(letter.toUpperCase()));
-    const paths = this.paths();
+    const paths = this.scene?.paths() ?? [];
     const created = Date.parse(statuses.createdAt);
     this.nodes = new Map([...this.nodes].filter(([path]) => path.includes('[')));
     this.numbers = new Map();
@@ -154,20 +162,9 @@ export class RunModel extends EventTarget {
     this.mark('nodes');
   }
 
-  /** By number, the paths of the nodes. @returns {string[]} */
-  paths() {
-    const { scene } = this;
-    if (!scene) return [];
-    if (scene.packed.ids) return scene.packed.ids;
-    /** @type {string[]} */
-    const paths = [];
-    scene.packed.nodes.index.forEach((number, i) => (paths[number] = scene.id(i)));
-    return paths;
-  }
-
   async loadLayout() {
     const [packed, statuses] = await Promise.all([this.fetchLayout(), this.fetchStatuses()]);
-    this.scene = new Scene(packed);
+    this.scene = this.sceneOf(packed);
     this.takeStatuses(statuses);
     if (this.exec) this.take(this.exec);
     this.mark('layout');
@@ -180,10 +177,10 @@ export class RunModel extends EventTarget {
     return this.definition;
   }
 
-  /** @param {string} path */
-  toggle(path) {
+  /** Opens a box or closes it. @param {string} path */
+  async toggle(path) {
     toggleOpen(this.open, path);
-    void this.loadLayout().catch(() => this.open.delete(path));
+    await this.loadLayout().catch(() => this.open.delete(path));
   }
 
   marks() {
@@ -262,7 +259,7 @@ export class RunModel extends EventTarget {
     try {
       const statuses = await this.fetchStatuses();
       if (statuses.definition !== this.statuses.definition) {
-        this.scene = new Scene(await this.fetchLayout());
+        this.scene = this.sceneOf(await this.fetchLayout());
         this.mark('layout');
       }
       this.takeStatuses(statuses);

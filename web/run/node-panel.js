@@ -210,7 +210,7 @@ export class NodePanel extends HTMLElement {
   /** @param {import('./model.js').RunModel} model @param {string} path @param {number} box */
   async drawGroup(model, path, box) {
     await model.loadIds().catch(() => {});
-    if (this.path === path && model.scene) this.drawMembers(model, path, membersOf(model, model.scene, box));
+    if (this.path === path && model.scene) this.drawMembers(model, path, membersOf(model.scene, box));
   }
 
   /** @param {import('./model.js').RunModel} model @param {string} path @param {string[]} members */

@@ -76,3 +76,75 @@ test('all failed iterations are counted, and what failed in the first of them is
   assert.deepEqual(page.wrong, []);
   await page.done();
 });
+
+/** The boxes as they are read, and which is chosen. @param {any} page @param {string} words */
+const box = (page, words) => page.locator('w-graph [role="option"]', { hasText: words });
+/** @param {any} page @param {string} words */
+const chosen = (page, words) => page.locator('w-graph [role="option"][aria-selected="true"]', { hasText: words }).waitFor({ state: 'attached' });
+
+/** A loop in a loop, and a fan-out that is drawn as one box. */
+const hiding = {
+  id: 'hiding',
+  nodes: [
+    { id: 'start', actionType: 'core.echo' },
+    {
+      id: 'outer',
+      forEach: {
+        items: [1],
+        body: {
+          nodes: [
+            { id: 'inner', forEach: { items: [1], body: { nodes: [{ id: 'needle-deep', actionType: 'core.echo' }] } } },
+            { id: 'needle-flat', actionType: 'core.echo' },
+          ],
+        },
+      },
+      dependsOn: ['start'],
+    },
+    ...Array.from({ length: 60 }, (_, i) => ({ id: i === 41 ? 'needle-fan' : `fan-${i}`, actionType: 'core.echo', dependsOn: ['start'] })),
+  ],
+};
+
+test('a node in a closed loop or a group is found, and Enter opens what hides it', async () => {
+  await server.publish(hiding);
+  const run = await server.run('hiding');
+  await server.until(run, (now) => now.status === 'Succeeded');
+  const page = await chromium.page(server);
+  await page.goTo(`/runs/${run}`);
+  await box(page, 'start').waitFor({ state: 'attached' });
+  assert.equal(await box(page, 'needle').count(), 0, 'none of them has a box');
+  const find = page.getByLabel('Find a node in the graph');
+  const count = page.locator('.find-count');
+  await find.fill('needle');
+  await count.getByText('3 nodes', { exact: true }).waitFor();
+  const hits = ['needle-fan', 'outer/needle-flat', 'outer/inner/needle-deep'];
+  for (const i of hits.keys()) {
+    await find.press('Enter');
+    await count.getByText(`${i + 1} of 3`, { exact: true }).waitFor();
+    await page.waitForURL((/** @type {URL} */ url) => hits.includes(url.searchParams.get('node') ?? ''));
+    const node = new URL(page.url()).searchParams.get('node') ?? '';
+    await chosen(page, node.split('/').at(-1) ?? '');
+    hits[hits.indexOf(node)] = `${node} was shown`;
+  }
+  assert.ok(hits.every((hit) => hit.endsWith('was shown')), 'each of them once');
+  await find.press('Enter');
+  await count.getByText('1 of 3', { exact: true }).waitFor();
+  await find.fill('nothing like it');
+  await count.getByText('no such node', { exact: true }).waitFor();
+  await find.fill('');
+  await count.filter({ hasText: /^$/ }).waitFor({ state: 'attached' });
+  assert.deepEqual(page.wrong, []);
+  await page.done();
+});
+
+test('what is looked for in the graph belongs to the address', async () => {
+  const { items } = await server.api('GET', '/executions?workflow=hiding&limit=1');
+  const page = await chromium.page(server);
+  await page.goTo(`/runs/${items[0].executionId}`);
+  await page.getByLabel('Find a node in the graph').fill('needle');
+  await page.waitForURL(/find=needle/);
+  await page.goTo(`/runs/${items[0].executionId}?find=fan-1`);
+  await page.locator('.find-count').getByText('11 nodes', { exact: true }).waitFor();
+  assert.equal(await page.getByLabel('Find a node in the graph').inputValue(), 'fan-1');
+  assert.deepEqual(page.wrong, []);
+  await page.done();
+});

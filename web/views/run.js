@@ -12,6 +12,7 @@ import { openBoxes } from '../graph/scene.js';
 import { Timeline } from '../run/timeline.js';
 import { EventLog } from '../run/events.js';
 import { NodePanel } from '../run/node-panel.js';
+import { Finder } from '../run/finder.js';
 import { Travel } from '../run/travel.js';
 import { momentOf } from '../run/moment.js';
 
@@ -94,8 +95,7 @@ class Run extends View {
     this.log = new EventLog();
     this.panel = new NodePanel();
     this.travel = new Travel();
-    const find = h('input', { type: 'search', placeholder: 'Find a node', 'aria-label': 'Find a node in the graph', class: 'find' });
-    find.addEventListener('input', () => this.graph?.search(find.value));
+    this.finder = new Finder();
     this.tabs = h('div', { class: 'tabs panes' });
     fill(
       this,
@@ -107,7 +107,7 @@ class Run extends View {
         h(
           'section',
           { class: 'pane pane-graph', 'aria-label': 'Graph' },
-          h('div', { class: 'pane-head' }, h('h2', null, 'Graph'), h('span', { class: 'spacer' }), edgeLegend(), find),
+          h('div', { class: 'pane-head' }, h('h2', null, 'Graph'), h('span', { class: 'spacer' }), edgeLegend(), this.finder),
           this.graph,
         ),
         h('section', { class: 'pane pane-node', 'aria-label': 'Node', tabindex: '-1' }, this.panel),
@@ -119,6 +119,7 @@ class Run extends View {
     this.head.attach(model);
     this.timeline.attach(model);
     this.panel.attach(model);
+    this.finder.attach(model, this.graph);
     const remark = () => {
       const marks = model.marks();
       if (marks && this.graph?.scene === model.scene) this.graph?.setMarks(marks);
@@ -132,7 +133,7 @@ class Run extends View {
     const pick = (/** @type {any} */ event) => setParams({ node: event.detail, single: null });
     for (const part of [this.graph, this.timeline, this.log]) part.addEventListener('pick', pick);
     this.graph.addEventListener('toggle', (/** @type {any} */ event) => {
-      model.toggle(event.detail);
+      void model.toggle(event.detail);
       setParams({ open: [...model.open] }, { replace: true });
     });
     this.graph.addEventListener('open', () => {
@@ -184,31 +185,13 @@ class Run extends View {
           h('a', { href: withParams({ pane: id }), 'aria-current': id === this.dataset.pane ? 'true' : null }, name),
         ),
       );
-    const base = node === null ? null : basePath(node);
-    this.graph?.select(this.drawnFor(base), true);
+    const { scene } = this.model ?? {};
+    const box = node === null ? -1 : (scene?.holder(basePath(node)) ?? -1);
+    this.graph?.select(scene && box >= 0 ? scene.id(box) : null, true);
+    this.finder?.show(params.get('find') ?? '');
     this.timeline?.select(node);
     this.log?.select(node);
     this.panel?.select(node, params.has('single'));
-  }
-
-  /** The box that shows a node: its own, or the loop that holds it. @param {string | null} base */
-  drawnFor(base) {
-    const scene = this.model?.scene;
-    let path = base;
-    while (path && scene && !scene.byId.has(path)) path = path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : this.groupOf(path);
-    return path;
-  }
-
-  /** The group that a node is drawn in. @param {string} path */
-  groupOf(path) {
-    const { scene, numbers } = this.model ?? {};
-    const number = numbers?.get(path);
-    if (!scene || number === undefined) return null;
-    for (const [box, parts] of Object.entries(scene.packed.members)) {
-      if (parts.some(([first, count, step]) => number >= first && (number - first) % step === 0 && (number - first) / step < count))
-        return scene.id(Number(box));
-    }
-    return null;
   }
 
   /** @param {RunModel} model */
