@@ -1,5 +1,6 @@
 // The graph as an element: pan, zoom, hover, choose, open and close, search, a minimap, and a
-// list of the visible boxes for keyboards and screen readers. Fires `pick` and `toggle`.
+// list of the visible boxes for keyboards and screen readers. Fires `pick` when a box is chosen, also
+// `point` if by a pointer; `toggle`; and `open` for Enter.
 import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { STATUSES, noMarks, paint, readPalette } from './paint.js';
 import { FarCache } from './cache.js';
@@ -195,15 +196,23 @@ export class GraphElement extends HTMLElement {
 
   /** @param {number} i @param {{ x: number, y: number }} p */
   clicked(i, p) {
-    if (i < 0) return this.fire('pick', null);
     const scene = this.scene;
+    if (i < 0) return this.choose(-1);
     if (
       scene?.folds(i) &&
       this.camera.x + p.x / this.camera.scale > scene.x[i] + scene.w[i] - 26 &&
       this.camera.y + p.y / this.camera.scale < scene.y[i] + 48
     )
       return this.toggle(i);
-    this.fire('pick', scene?.id(i) ?? null);
+    this.choose(i);
+    this.fire('point', scene?.id(i) ?? null);
+  }
+
+  /** @param {number} i */
+  choose(i) {
+    const id = this.scene?.id(i) ?? null;
+    this.select(id);
+    this.fire('pick', id);
   }
 
   /** @param {number} i @param {{ x: number, y: number }} p */
@@ -269,7 +278,7 @@ export class GraphElement extends HTMLElement {
       const next = this.selected < 0 ? 0 : scene.neighbour(this.selected, ...move);
       if (next >= 0) {
         this.reveal(next);
-        this.fire('pick', scene.id(next));
+        this.choose(next);
       }
     } else if (event.key === 'Enter') this.fire('open', this.selected >= 0 ? scene.id(this.selected) : null);
     else if (event.key === ' ' && this.selected >= 0) this.toggle(this.selected);

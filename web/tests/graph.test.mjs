@@ -77,10 +77,68 @@ test('all failed iterations are counted, and what failed in the first of them is
   await page.done();
 });
 
+const looped = (/** @type {number} */ version) => ({
+  id: 'looped',
+  nodes: [
+    { id: 'first', actionType: 'core.echo' },
+    {
+      id: 'again',
+      forEach: {
+        items: [1],
+        body: {
+          nodes: [
+            { id: 'kept', actionType: 'core.echo', parameters: { version: String(version) } },
+            version === 1 ? { id: 'old', actionType: 'core.echo', dependsOn: ['kept'] } : { id: 'new', actionType: 'core.echo', dependsOn: ['kept'] },
+          ],
+        },
+      },
+      dependsOn: ['first'],
+    },
+  ],
+});
+
 /** The boxes as they are read, and which is chosen. @param {any} page @param {string} words */
 const box = (page, words) => page.locator('w-graph [role="option"]', { hasText: words });
 /** @param {any} page @param {string} words */
 const chosen = (page, words) => page.locator('w-graph [role="option"][aria-selected="true"]', { hasText: words }).waitFor({ state: 'attached' });
+
+test('the keyboard alone opens a loop of a workflow, of a difference and of a draft', async () => {
+  for (const version of [1, 2]) await server.publish(looped(version));
+  const page = await chromium.page(server);
+  const into = async (/** @type {string} */ inner) => {
+    await box(page, 'first').waitFor({ state: 'attached' });
+    await page.locator('w-graph [role="listbox"]').focus();
+    await page.keyboard.press('ArrowDown');
+    await chosen(page, 'first');
+    await page.keyboard.press('ArrowDown');
+    await chosen(page, 'again');
+    await page.keyboard.press('Space');
+    await box(page, inner).waitFor({ state: 'attached' });
+    await chosen(page, 'again');
+    assert.equal(await page.evaluate(() => document.activeElement?.matches('w-graph [role="listbox"]')), true, 'the focus stays in the graph');
+  };
+  await page.goTo('/workflows/looped');
+  await into('new');
+  await page.waitForURL(/[?&]node=again.*open=again|open=again.*node=again/);
+  await page.goTo('/workflows/looped?tab=versions');
+  await into('old');
+  await box(page, 'new, added').waitFor({ state: 'attached' });
+  await box(page, 'old, removed').waitFor({ state: 'attached' });
+  await box(page, 'kept, parameters').waitFor({ state: 'attached' });
+  await page.waitForURL(/open=again/);
+  await page.keyboard.press('Space');
+  await box(page, 'kept').waitFor({ state: 'detached' });
+  // In the editor too; Enter goes to the text, and so does a click.
+  await page.goTo('/editor?workflow=looped');
+  await into('new');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => {
+    const area = /** @type {HTMLTextAreaElement} */ (document.activeElement);
+    return area.matches('.code textarea') && area.value.slice(area.selectionStart).split('\n')[0].includes('"again"');
+  });
+  assert.deepEqual(page.wrong, []);
+  await page.done();
+});
 
 /** A loop in a loop, and a fan-out that is drawn as one box. */
 const hiding = {

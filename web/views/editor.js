@@ -90,7 +90,9 @@ class Editor extends View {
       if (!this.open.delete(event.detail)) this.open.add(event.detail);
       this.drawGraph();
     });
-    this.graph.addEventListener('pick', (/** @type {any} */ event) => event.detail && this.find(event.detail));
+    // The arrow keys stay in the graph.
+    for (const kind of ['point', 'open'])
+      this.graph.addEventListener(kind, (/** @type {any} */ event) => event.detail && this.find(event.detail));
     this.code.addEventListener('edit', () => {
       this.keep();
       this.changed();

@@ -85,29 +85,28 @@ export function statisticsTable(answer) {
   );
 }
 
-/** Both versions in one graph: what is new, what is gone, what is different. @param {any} older @param {any} newer @param {any} diff */
-export function diffMarks(older, newer, diff) {
-  const removed = new Set(diff.nodes?.removed ?? []);
-  const gone = (older.nodes ?? []).filter((/** @type {any} */ node) => removed.has(node.id));
-  const before = new Map((older.nodes ?? []).map((/** @type {any} */ node) => [node.id, node]));
-  const nodes = (newer.nodes ?? []).map((/** @type {any} */ node) => {
-    const lost = (before.get(node.id)?.edges ?? []).filter((/** @type {any} */ edge) => removed.has(edge.targetNode));
-    return lost.length ? { ...node, edges: [...(node.edges ?? []), ...lost] } : node;
-  });
-  const scene = new Scene(layoutDraft({ ...newer, nodes: [...nodes, ...gone] }));
+/** @typedef {Map<string, { how: import('../graph/paint.js').Change, note: string }>} Differences */
+
+/**
+ * Both versions in one graph: what is new, what is gone, what is different, also inside the loops
+ * that are opened.
+ * @param {any} older @param {any} newer @param {any} diff @param {Set<string>} [open]
+ */
+export function diffMarks(older, newer, diff, open = new Set()) {
+  /** @type {Differences} */
+  const found = new Map();
+  for (const id of diff.nodes?.added ?? []) found.set(id, { how: 'added', note: 'added' });
+  for (const id of diff.nodes?.removed ?? []) found.set(id, { how: 'removed', note: 'removed' });
+  for (const [id, keys] of Object.entries(diff.nodes?.changed ?? {})) found.set(id, { how: 'changed', note: /** @type {string[]} */ (keys).join(', ') });
+  const nodes = both(older.nodes ?? [], newer.nodes ?? [], '', found);
+  const scene = new Scene(layoutDraft({ ...newer, nodes }, open));
   const marks = noMarks(scene);
-  const set = (/** @type {string} */ id, /** @type {'added' | 'removed' | 'changed'} */ how) => {
-    const i = scene.byId.get(id);
-    if (i !== undefined) marks.changes.set(i, how);
-  };
-  for (const id of diff.nodes?.added ?? []) set(id, 'added');
-  for (const id of removed) set(String(id), 'removed');
-  for (const [id, keys] of Object.entries(diff.nodes?.changed ?? {})) {
-    set(id, 'changed');
-    const i = scene.byId.get(id);
-    if (i !== undefined) marks.notes.set(i, /** @type {string[]} */ (keys).join(', '));
+  for (const [path, { how, note }] of found) {
+    const i = scene.byId.get(path);
+    if (i === undefined) continue;
+    marks.changes.set(i, how);
+    marks.notes.set(i, note);
   }
-  for (const [i, how] of marks.changes) if (!marks.notes.has(i)) marks.notes.set(i, how);
   const { from, to } = scene.packed.edges;
   const edges = { added: new Set(diff.edges?.added ?? []), removed: new Set(diff.edges?.removed ?? []) };
   for (let e = 0; e < from.length; e++) {
@@ -116,6 +115,42 @@ export function diffMarks(older, newer, diff) {
     if (edges.added.has(name)) marks.critical.add(e);
   }
   return { scene, marks };
+}
+
+/** The nodes of two bodies: those of the newer with the edges that led to what is gone, then what is gone. @param {any[]} older @param {any[]} newer @param {string} inside @param {Differences} found @returns {any[]} */
+function both(older, newer, inside, found) {
+  const before = new Map(older.map((node) => [node.id, node]));
+  const names = new Set(newer.map((node) => node.id));
+  const gone = older.filter((node) => !names.has(node.id));
+  const lost = new Set(gone.map((node) => node.id));
+  const merged = newer.map((node) => {
+    const old = before.get(node.id);
+    const path = inside + node.id;
+    const edges = (old?.edges ?? []).filter((/** @type {any} */ edge) => lost.has(edge.targetNode));
+    const whole = edges.length ? { ...node, edges: [...(node.edges ?? []), ...edges] } : node;
+    if (found.get(path)?.how !== 'changed') return whole;
+    const kind = ['forEach', 'while', 'retryUntil'].find((name) => node[name]?.body && old?.[name]?.body);
+    if (!kind) return whole;
+    const [was, is] = [old[kind].body.nodes ?? [], node[kind].body.nodes ?? []];
+    compare(was, is, `${path}/`, found);
+    return { ...whole, [kind]: { ...node[kind], body: { ...node[kind].body, nodes: both(was, is, `${path}/`, found) } } };
+  });
+  return [...merged, ...gone];
+}
+
+/** What differs in a body. The server says it of the top level. @param {any[]} older @param {any[]} newer @param {string} inside @param {Differences} found */
+function compare(older, newer, inside, found) {
+  const before = new Map(older.map((node) => [node.id, node]));
+  for (const node of newer) {
+    const old = before.get(node.id);
+    before.delete(node.id);
+    if (!old) found.set(inside + node.id, { how: 'added', note: 'added' });
+    else {
+      const keys = [...new Set([...Object.keys(old), ...Object.keys(node)])].filter((key) => JSON.stringify(old[key]) !== JSON.stringify(node[key]));
+      if (keys.length) found.set(inside + node.id, { how: 'changed', note: keys.join(', ') });
+    }
+  }
+  for (const id of before.keys()) found.set(inside + id, { how: 'removed', note: 'removed' });
 }
 
 /** What differs, in words. @param {any} diff */

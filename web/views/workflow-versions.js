@@ -6,16 +6,29 @@ import { setParams } from '../lib/router.js';
 import { time } from '../ui/bits.js';
 import { duration, number } from '../lib/text.js';
 import { GraphElement } from '../graph/view.js';
+import { openBoxes, toggleOpen } from '../graph/scene.js';
 import { changes, diffMarks } from './workflow-marks.js';
 
 /** Of how many versions the runs are counted: each is a question that takes the server a while. */
 const COUNTED = 8;
 
+/** What follows the address while the same two versions are shown. @typedef {(params: URLSearchParams) => void} Follow */
+
+/** What is chosen and opened in the graph of a workflow is in the address. @param {GraphElement} graph */
+export function followGraph(graph) {
+  graph.addEventListener('pick', (/** @type {any} */ event) => setParams({ node: event.detail }, { replace: true }));
+  graph.addEventListener('toggle', (/** @type {any} */ event) => {
+    const open = openBoxes(new URLSearchParams(location.search).getAll('open'));
+    toggleOpen(open, event.detail);
+    setParams({ open: [...open] });
+  });
+}
+
 /**
  * @param {HTMLElement} place @param {import('../lib/router.js').Route} now
- * @param {{ versions: any[], counted: Map<number, any>, signal: AbortSignal }} known
+ * @param {{ versions: any[], counted: Map<number, any>, signal: AbortSignal }} known @param {(follow: Follow) => void} follows
  */
-export async function drawVersions(place, now, { versions, counted, signal }) {
+export async function drawVersions(place, now, { versions, counted, signal }, follows) {
   const newest = versions[0]?.version ?? 1;
   const to = Number(now.params.get('to')) || newest;
   const from = Number(now.params.get('from')) || Math.max(1, to - 1);
@@ -77,7 +90,7 @@ export async function drawVersions(place, now, { versions, counted, signal }) {
     ),
   );
   if (versions.length > 1 && from !== to)
-    await drawDiff(result, now.id, from, to, signal).catch((error) => signal.aborted || fill(result, failure(error)));
+    await drawDiff(result, now, [from, to], signal, follows).catch((error) => signal.aborted || fill(result, failure(error)));
   for (const [version, cell] of [...cells].slice(0, COUNTED)) {
     if (!cell.isConnected) return;
     const path = `${workflowPath(now.id)}/statistics?from=30d&version=${version}`;
@@ -87,14 +100,27 @@ export async function drawVersions(place, now, { versions, counted, signal }) {
   }
 }
 
-/** @param {HTMLElement} place @param {string} id @param {number} from @param {number} to @param {AbortSignal} signal */
-async function drawDiff(place, id, from, to, signal) {
-  const diff = await get(`${workflowPath(id)}/diff?from=${from}&to=${to}`, signal);
-  const [older, newer] = await Promise.all([get(`${workflowPath(id)}?version=${from}`), get(`${workflowPath(id)}?version=${to}`)]);
+/** @param {HTMLElement} place @param {import('../lib/router.js').Route} now @param {[number, number]} versions @param {AbortSignal} signal @param {(follow: Follow) => void} follows */
+async function drawDiff(place, now, [from, to], signal, follows) {
+  const path = workflowPath(now.id);
+  const diff = await get(`${path}/diff?from=${from}&to=${to}`, signal);
+  const [older, newer] = await Promise.all([get(`${path}?version=${from}`, signal), get(`${path}?version=${to}`, signal)]);
   const graph = new GraphElement();
   fill(place, h('h2', null, `From version ${from} to version ${to}`), changes(diff), h('div', { class: 'graph-box' }, graph));
-  const { scene, marks } = diffMarks(older, newer, diff);
-  graph.setScene(scene, marks);
+  if (!graph.isConnected) return;
+  let drawn = '';
+  const follow = (/** @type {URLSearchParams} */ params) => {
+    const open = openBoxes(params.getAll('open'));
+    if (!graph.scene || drawn !== String([...open])) {
+      drawn = String([...open]);
+      const { scene, marks } = diffMarks(older, newer, diff, open);
+      graph.setScene(scene, marks);
+    }
+    graph.select(params.get('node'), true);
+  };
+  follow(new URLSearchParams(location.search));
+  follows(follow);
+  followGraph(graph);
 }
 
 /** The list of a version's runs. @param {string} id @param {number} version */

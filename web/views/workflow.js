@@ -9,11 +9,11 @@ import { button, copyButton } from '../ui/bits.js';
 import { showWhole } from '../ui/value.js';
 import { plural } from '../lib/text.js';
 import { GraphElement } from '../graph/view.js';
-import { Scene, openBoxes, toggleOpen } from '../graph/scene.js';
+import { Scene, openBoxes } from '../graph/scene.js';
 import { layoutDraft } from '../graph/draft.js';
 import { pair, statisticsMarks, statisticsTable } from './workflow-marks.js';
 import { isEnabled, stateDialog } from './workflow-state.js';
-import { drawVersions, runsHref } from './workflow-versions.js';
+import { drawVersions, followGraph, runsHref } from './workflow-versions.js';
 import { startForm } from './workflow-start.js';
 
 const SPANS = [
@@ -32,6 +32,10 @@ class Workflow extends View {
     this.versions = [];
     this.asked = 0;
     this.shown = '';
+    /** What the address says apart from `node` and `open`, which the graph that is shown follows by itself. */
+    this.drawn = '';
+    /** @type {((params: URLSearchParams) => Promise<void> | void) | null} */
+    this.follow = null;
     this.enabled = true;
     /** By version, what became of its runs. @type {Map<number, any>} */
     this.counted = new Map();
@@ -51,6 +55,9 @@ class Workflow extends View {
 
   /** @param {import('../lib/router.js').Route} now */
   async routed(now) {
+    const rest = new URLSearchParams(now.params);
+    for (const name of ['node', 'open']) rest.delete(name);
+    if (this.follow && this.drawn === String(rest)) return this.follow(now.params);
     const mine = ++this.asked;
     const version = now.params.get('version');
     const key = `${now.id} ${version}`;
@@ -67,6 +74,8 @@ class Workflow extends View {
         this.versions = versions.items;
         this.shown = key;
       }
+      this.follow = null;
+      this.drawn = String(rest);
       keepFocus(this, () => this.draw(now));
       this.ready();
     } catch (error) {
@@ -85,6 +94,8 @@ class Workflow extends View {
 
   refresh() {
     this.shown = '';
+    this.drawn = '';
+    this.follow = null;
     this.counted.clear();
     void this.routed({ name: 'workflow', id: this.id0 ?? '', params: new URLSearchParams(location.search) });
   }
@@ -150,7 +161,10 @@ class Workflow extends View {
       ),
     );
     if (tab === 'start') fill(content, startForm(now.id, this.definition, version, newest));
-    else if (tab === 'versions') void drawVersions(content, now, { versions: this.versions, counted: this.counted, signal: this.abort.signal });
+    else if (tab === 'versions') {
+      const known = { versions: this.versions, counted: this.counted, signal: this.abort.signal };
+      void drawVersions(content, now, known, (follow) => (this.follow = follow));
+    }
     else void this.drawGraph(content, now, version, tab === 'statistics');
   }
 
@@ -170,7 +184,7 @@ class Workflow extends View {
 
   /** @param {HTMLElement} place @param {import('../lib/router.js').Route} now @param {number} version @param {boolean} table */
   async drawGraph(place, now, version, table) {
-    const open = openBoxes(now.params.getAll('open'));
+    let open = openBoxes(now.params.getAll('open'));
     const span = SPANS.find(([value]) => value === now.params.get('from'))?.[0] ?? '7d';
     const since = h(
       'select',
@@ -186,14 +200,26 @@ class Workflow extends View {
       place,
       h('div', { class: 'stack' }, h('div', { class: 'buttons' }, since, note), table ? rows : h('div', { class: 'graph-box' }, graph)),
     );
-    const scene = await this.scene(now.id, version, open, this.definition);
-    if (!table) graph.setScene(scene);
-    graph.addEventListener('toggle', (/** @type {any} */ event) => {
-      toggleOpen(open, event.detail);
-      setParams({ open: [...open] });
-    });
+    let scene = await this.scene(now.id, version, open, this.definition);
+    /** @type {any} */
+    let stats = null;
+    if (!table && graph.isConnected) {
+      graph.setScene(scene);
+      graph.select(now.params.get('node'), true);
+      this.follow = async (params) => {
+        const wanted = openBoxes(params.getAll('open'));
+        if (String([...wanted]) !== String([...open])) {
+          open = wanted;
+          const next = await this.scene(now.id, version, wanted, this.definition).catch(() => null);
+          if (!next || open !== wanted) return;
+          graph.setScene((scene = next), stats ? statisticsMarks(next, stats) : undefined);
+        }
+        graph.select(params.get('node'), true);
+      };
+      followGraph(graph);
+    }
     const from = new Date(Date.now() - ({ '1h': 36e5, '1d': 864e5, '7d': 6048e5, '30d': 2592e6 }[span] ?? 6048e5)).toISOString();
-    const stats = await getIfAny(
+    stats = await getIfAny(
       `${workflowPath(now.id)}/statistics?from=${encodeURIComponent(from)}&version=${version}`,
       this.abort.signal,
     ).catch(() => null);
