@@ -46,6 +46,17 @@ export function utc(at) {
   return `${at.slice(0, 10)} ${at.slice(11, 19)} UTC`;
 }
 
+/** The time of day in UTC, as the log has it. @param {string} at its ISO text */
+export function clock(at) {
+  return at.slice(11, 23);
+}
+
+/** A moment in UTC and in the reader's own time. @param {string} at its ISO text */
+export function exact(at) {
+  const moment = new Date(at);
+  return Number.isNaN(moment.getTime()) ? '' : `${moment.toISOString()} (UTC)\n${local(moment)} (local)`;
+}
+
 /** @param {number} n @param {string} word @param {string} [many] if it is not the word with an s */
 export function plural(n, word, many = `${word}s`) {
   return `${number(n)} ${n === 1 ? word : many}`;

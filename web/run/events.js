@@ -2,7 +2,7 @@
 // position, so a million events cost as much as a hundred.
 import { eachFrame, fill, h, throttle } from '../lib/dom.js';
 import { get, rememberedAnswer, runPath } from '../lib/api.js';
-import { number } from '../lib/text.js';
+import { clock, exact, number } from '../lib/text.js';
 import { basePath } from '../graph/body.js';
 import { showWhole } from '../ui/value.js';
 import { focusIn, moveByKeys, restore, setStop } from './roving.js';
@@ -61,7 +61,7 @@ export class EventLog extends HTMLElement {
   connectedCallback() {
     fill(
       this,
-      h('div', { class: 'pane-head' }, h('h2', null, 'Events'), this.count, h('span', { class: 'spacer' }), this.follow),
+      h('div', { class: 'pane-head' }, h('h2', null, 'Events'), this.count, h('span', { class: 'spacer' }), this.follow, h('span', { class: 'muted' }, 'Times in UTC')),
       this.scroller,
     );
     // A pane that becomes lower while the head above it grows must stay at its end.
@@ -216,7 +216,7 @@ export class EventLog extends HTMLElement {
         {
           type: 'button',
           class: 'event-at mono',
-          title: `${event.at}\nShow the run as it was after this event`,
+          title: `${exact(event.at)}\nShow the run as it was after this event`,
           on: { click: () => this.fire('travel', event.position) },
         },
         clock(event.at),
@@ -248,11 +248,6 @@ export class EventLog extends HTMLElement {
   fire(kind, detail) {
     this.dispatchEvent(new CustomEvent(kind, { detail }));
   }
-}
-
-/** @param {string} at */
-function clock(at) {
-  return at.slice(11, 23);
 }
 
 /** @param {any} data */

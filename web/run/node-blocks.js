@@ -1,5 +1,5 @@
 // Parts of a node's panel: members of a loop, its error, attempts and ancestry.
-import { h } from '../lib/dom.js';
+import { fill, h } from '../lib/dom.js';
 import { badge, icon } from '../lib/status.js';
 import { duration, number } from '../lib/text.js';
 import { runHref, withParams } from '../lib/router.js';
@@ -79,39 +79,41 @@ export function errorBlock(error, id) {
   );
 }
 
-/** @param {any[]} actions @param {string} [title] */
-export function attempts(actions, title = 'Attempts') {
+/** How many attempts are shown at first, and how many more on demand. */
+const ATTEMPTS = 50;
+const EARLIER = 200;
+
+/** The last attempts, with the earlier ones on demand. `kept` remembers how many are shown. @param {any[]} actions @param {string} [title] @param {{ shown: number }} [kept] */
+export function attempts(actions, title = 'Attempts', kept = { shown: 0 }) {
   if (!actions.length) return null;
+  const list = h('ol', { class: 'attempts' });
+  const words = h('span');
+  const button = h('button', { type: 'button', class: 'link', on: { click: () => show(kept.shown + EARLIER) } }, 'Earlier attempts');
+  const note = h('p', { class: 'muted' }, words, ' ', button);
+  const show = (/** @type {number} */ count) => {
+    kept.shown = count;
+    fill(list, actions.slice(-count).map(attempt));
+    fill(words, `The last ${number(count)} of ${number(actions.length)}.`);
+    note.hidden = count >= actions.length;
+  };
+  show(Math.max(kept.shown, ATTEMPTS));
+  return h('section', { class: 'sect' }, h('h3', null, title), note, list);
+}
+
+/** @param {any} action */
+function attempt(action) {
+  const took = action.endedAt ? ` · ${duration(Date.parse(action.endedAt) - Date.parse(action.startedAt))}` : '';
   return h(
-    'section',
-    { class: 'sect' },
-    h('h3', null, title),
+    'li',
+    { value: action.attempt },
     h(
-      'ol',
-      { class: 'attempts' },
-      actions
-        .slice(-50)
-        .map((action) =>
-          h(
-            'li',
-            { value: action.attempt },
-            h(
-              'div',
-              null,
-              badge(action.status),
-              ' ',
-              h(
-                'span',
-                { class: 'muted' },
-                time(action.startedAt),
-                action.endedAt ? ` · ${duration(Date.parse(action.endedAt) - Date.parse(action.startedAt))}` : '',
-                action.worker ? ` · ${action.worker}` : '',
-              ),
-            ),
-            action.error ? h('div', { class: 'bad' }, h('code', null, action.error.code), ' ', longText(action.error.message, 300)) : null,
-          ),
-        ),
+      'div',
+      null,
+      badge(action.status),
+      ' ',
+      h('span', { class: 'muted' }, time(action.startedAt), took, action.worker ? ` · ${action.worker}` : ''),
     ),
+    action.error ? h('div', { class: 'bad' }, h('code', null, action.error.code), ' ', longText(action.error.message, 300)) : null,
   );
 }
 

@@ -27,6 +27,7 @@ export class NodePanel extends HTMLElement {
     this.asked = 0;
     this.parts = new Parts();
     this.listed = { shown: 0 };
+    this.tried = { shown: 0 };
     /** @type {FailedIterations | null} */
     this.failing = null;
   }
@@ -46,6 +47,7 @@ export class NodePanel extends HTMLElement {
     this.path = path;
     this.single = single;
     this.listed = { shown: 0 };
+    this.tried = { shown: 0 };
     this.shown = '';
     this.refresh();
   }
@@ -163,7 +165,7 @@ export class NodePanel extends HTMLElement {
         fact('Handled', node.handled === true ? 'yes, by a failure edge' : null),
         fact('Worker', last?.worker),
       ),
-      own.length > 1 || own.some((/** @type {any} */ action) => action.error) ? attempts(own) : null,
+      own.length > 1 || own.some((/** @type {any} */ action) => action.error) ? attempts(own, 'Attempts', this.tried) : null,
       input !== null || last?.endedAt ? valueBlock('Input', input) : null,
       node.output !== null || node.status === 'Succeeded' ? valueBlock('Output', node.output) : null,
       ancestry(model, path, node),

@@ -1,7 +1,7 @@
 // A slider over the events: the run as it was after each of them.
 import { debounce, fill, h } from '../lib/dom.js';
 import { setParams } from '../lib/router.js';
-import { number } from '../lib/text.js';
+import { clock, exact, number } from '../lib/text.js';
 
 export class Travel extends HTMLElement {
   constructor() {
@@ -49,11 +49,7 @@ export class Travel extends HTMLElement {
     fill(this.word, at === null ? `all ${number(total)} events` : `after event ${number(at)} of ${number(total)}${missing}`);
     const event = this.model?.moment;
     const known = at !== null && event?.position === at;
-    fill(this.what, known ? [h('strong', null, event.kind), ' ', event.node ? h('code', null, event.node) : null, ' ', clock(event.at)] : null);
+    fill(this.what, known ? [h('strong', null, event.kind), ' ', event.node ? h('code', null, event.node) : null, ' ', h('span', { title: exact(event.at) }, `${clock(event.at)} UTC`)] : null);
   }
-}
-/** @param {string} at */
-function clock(at) {
-  return at.slice(11, 23);
 }
 customElements.define('w-travel', Travel);

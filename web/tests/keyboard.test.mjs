@@ -124,3 +124,36 @@ test('the arrow keys move among the events, and Enter shows the run as it was', 
   assert.deepEqual(page.wrong, []);
   await page.done();
 });
+
+test('the exact time is told to the keyboard: of a time by itself, and of a row that takes the focus', async () => {
+  const run = await server.api('GET', `/executions/${failed}`);
+  const page = await chromium.page(server);
+  const exact = page.locator('.exact-time');
+  const tabTo = async (/** @type {string} */ selector) => {
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press('Tab');
+      if (await page.evaluate((/** @type {string} */ wanted) => document.activeElement?.matches(wanted), selector)) return;
+    }
+    assert.fail(`Tab does not reach ${selector}`);
+  };
+  await page.goTo(`/runs/${failed}`);
+  await taken(page);
+  await tabTo('.run-facts w-time');
+  await exact.getByText(`${run.createdAt} (UTC)`).waitFor();
+  await page.keyboard.press('Tab');
+  await exact.getByText(`${run.createdAt} (UTC)`).waitFor({ state: 'hidden' });
+  await page.goTo('/');
+  await taken(page);
+  await page.locator('.run-row:not(.head)').first().waitFor();
+  const times = await page.locator('.run-row w-time').count();
+  assert.ok(times > 0);
+  assert.equal(await page.locator('.run-row w-time[tabindex]').count(), 0, 'rows have no more stops than before');
+  await tabTo('.run-row a');
+  await exact.getByText('(UTC)').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-describedby')), 'exact-time');
+  await page.goTo(`/runs/${failed}?at=3`);
+  await page.locator('.travel-what').getByText(/\d\d:\d\d:\d\d\.\d{3} UTC$/).waitFor();
+  await page.locator('w-events').getByText('Times in UTC').waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.done();
+});

@@ -131,3 +131,23 @@ test('a node inside a loop queues from the end of the node before it in its iter
   assert.deepEqual(page.wrong, []);
   await page.done();
 });
+
+test('a node of many attempts shows the last of them, says so, and offers the earlier ones', async () => {
+  const retry = { maxAttempts: 60, strategy: 'fixed', baseDelayMs: 1, jitter: false };
+  await server.publish({ id: 'tried', nodes: [{ id: 'call', actionType: 'core.fail', parameters: { untilAttempt: 60 }, policies: { retry } }] });
+  const id = await server.run('tried');
+  await server.until(id, (now) => now.status === 'Succeeded');
+  const page = await chromium.page(server);
+  await page.goTo(`/runs/${id}?node=call`);
+  const attempts = page.locator('.node-panel .attempts > li');
+  await counted(attempts, 50);
+  assert.equal(await attempts.first().getAttribute('value'), '11');
+  await page.locator('.node-panel').getByText('The last 50 of 60.').waitFor();
+  await page.getByRole('button', { name: 'Earlier attempts' }).click();
+  await counted(attempts, 60);
+  await page.getByText('The last 50 of 60.').waitFor({ state: 'hidden' });
+  // Where they took but a moment, not every attempt can be a tick of its own.
+  assert.ok((await rowOf(page, 'call').locator('.tl-tick').count()) <= 60);
+  assert.deepEqual(page.wrong, []);
+  await page.done();
+});

@@ -1,53 +1,11 @@
 // Small parts that every view uses: times, copy buttons, ids, labels, command lines.
 import { fill, h, svg } from '../lib/dom.js';
-import { local, relative, shell, shortId } from '../lib/text.js';
+import { shell, shortId } from '../lib/text.js';
 import { runHref } from '../lib/router.js';
 import { getToken } from '../lib/session.js';
+import { time } from './time.js';
 
-/** A moment: relative, with the exact one on hover. `at` is its ISO text. */
-export class TimeElement extends HTMLElement {
-  static observedAttributes = ['at'];
-  connectedCallback() {
-    TIMES.add(this);
-    this.render();
-  }
-  disconnectedCallback() {
-    TIMES.delete(this);
-  }
-  attributeChangedCallback() {
-    this.render();
-  }
-  render() {
-    const element = /** @type {HTMLElement} */ (this);
-    const at = Date.parse(element.getAttribute('at') ?? '');
-    if (Number.isNaN(at)) {
-      element.textContent = '–';
-      return;
-    }
-    const words = relative(at);
-    if (element.textContent !== words) element.textContent = words;
-  }
-  explain() {
-    const exact = new Date(this.getAttribute('at') ?? '');
-    if (!Number.isNaN(exact.getTime())) this.title = `${exact.toISOString()} (UTC)\n${local(exact)} (local)`;
-  }
-}
-/** @type {Set<TimeElement>} */
-const TIMES = new Set();
-setInterval(() => {
-  if (!document.hidden) for (const time of TIMES) time.render();
-}, 5000);
-customElements.define('w-time', TimeElement);
-// The exact moment is written when the pointer comes, not for each of hundreds of rows.
-document.addEventListener('pointerover', ({ target }) => target instanceof TimeElement && target.explain());
-
-/** @param {string | null | undefined} at */
-export function time(at) {
-  if (!at) return h('span', { class: 'muted' }, '–');
-  const element = document.createElement('w-time');
-  element.setAttribute('at', at);
-  return element;
-}
+export { time };
 
 /** @param {string | (() => string)} value @param {string} [what] */
 export function copyButton(value, what = 'Copy') {
