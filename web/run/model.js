@@ -119,6 +119,8 @@ export class RunModel extends EventTarget {
     this.ids = { definition, paths: ids };
     this.scene.packed.ids = ids;
     this.takeStatuses(await this.fetchStatuses());
+    // Statuses say less of a node than the run that was read before.
+    if (this.exec) this.take(this.exec);
   }
 
   /** A large run is read without its nodes: a node's panel asks for the one that is chosen. */

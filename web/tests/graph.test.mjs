@@ -145,6 +145,8 @@ const hiding = {
   id: 'hiding',
   nodes: [
     { id: 'start', actionType: 'core.echo' },
+    { id: 'oops', actionType: 'core.fail', parameters: { code: 'AS_TOLD', retriable: false }, onFailure: 'tidy' },
+    { id: 'tidy', actionType: 'core.echo' },
     {
       id: 'outer',
       forEach: {
@@ -203,6 +205,16 @@ test('what is looked for in the graph belongs to the address', async () => {
   await page.goTo(`/runs/${items[0].executionId}?find=fan-1`);
   await page.locator('.find-count').getByText('11 nodes', { exact: true }).waitFor();
   assert.equal(await page.getByLabel('Find a node in the graph').inputValue(), 'fan-1');
+  assert.deepEqual(page.wrong, []);
+  await page.done();
+});
+
+test('the graph keeps what the run says of a node when it learns the paths inside groups', async () => {
+  const { items } = await server.api('GET', '/executions?workflow=hiding&limit=1');
+  const page = await chromium.page(server);
+  await page.goTo(`/runs/${items[0].executionId}?find=needle`);
+  await page.locator('.find-count').getByText('3 nodes', { exact: true }).waitFor();
+  await box(page, 'oops, Failed, AS_TOLD').waitFor({ state: 'attached' });
   assert.deepEqual(page.wrong, []);
   await page.done();
 });
