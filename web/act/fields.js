@@ -132,20 +132,15 @@ async function fork(model, path, changed) {
     value: chosen.join(', '),
     list: 'act-nodes',
     spellcheck: 'false',
-    on: { input: changed },
   });
+  const named = () => from.value.split(/[\s,]+/).filter(Boolean);
   const definition = await model.loadDefinition().catch(() => null);
   const trigger =
     definition?.triggerSchema && isObject(model.exec.trigger)
       ? schemaForm(definition.triggerSchema, model.exec.trigger, changed, 'Trigger')
       : jsonField('Trigger', model.exec.trigger, changed);
   const vars = jsonField('Variables', definition?.vars ?? {}, changed);
-  const parameters = jsonField(
-    `Parameters of ${chosen[0] ?? 'the node'}`,
-    definedNode(definition, chosen[0] ?? '')?.parameters ?? {},
-    changed,
-  );
-  const before = JSON.stringify(parameters.read());
+  const parameters = parametersOf(definition, changed);
   const varsBefore = vars.read() ?? {};
   // A form reads a value that its schema does not fit otherwise than it is: that is no change.
   const triggerBefore = readOr(trigger, model.exec.trigger);
@@ -164,9 +159,14 @@ async function fork(model, path, changed) {
         ),
         h('span', { class: 'help' }, 'These nodes and everything after them run again. Several are separated by commas.'),
       ),
-      read: () => ({ from: from.value.split(/[\s,]+/).filter(Boolean) }),
+      read: () => ({ from: named() }),
     },
   ];
+  parameters.show(named());
+  from.addEventListener('input', () => {
+    parameters.show(named());
+    changed();
+  });
   fields.push({
     element: h(
       'div',
@@ -176,14 +176,36 @@ async function fork(model, path, changed) {
     ),
     read: () => {
       const set = { ...differences('trigger', triggerBefore, trigger.read()), ...differences('vars', varsBefore, vars.read()) };
-      if (JSON.stringify(parameters.read()) !== before)
-        Object.assign(set, differences(`nodes.${chosen[0]}.parameters`, JSON.parse(before), parameters.read()));
+      Object.assign(set, parameters.read(named()));
       return Object.keys(set).length ? { set } : {};
     },
   });
   fields.push(checkbox('newest', `On the newest version instead of version ${model.exec.version}`, changed));
   if (model.exec.compensation) fields.push(checkbox('reuseCompensated', 'Reuse results that were undone', changed));
   return fields;
+}
+
+/** The most nodes whose parameters have a field. */
+const MOST_PARAMETERS = 10;
+
+/** A field for the parameters of each node that is named; what was written stays. @param {any} definition @param {() => void} changed */
+function parametersOf(definition, changed) {
+  const element = h('div', { class: 'stack' });
+  /** @type {Map<string, { element: HTMLElement, read: () => any, before: any }>} */
+  const fields = new Map();
+  const fieldOf = (/** @type {string} */ id) => {
+    const before = definedNode(definition, id)?.parameters ?? {};
+    const field = fields.get(id) ?? { ...jsonField(`Parameters of ${id}`, before, changed), before };
+    fields.set(id, field);
+    return field;
+  };
+  const shown = (/** @type {string[]} */ ids) => ids.filter((id) => definedNode(definition, id)).slice(0, MOST_PARAMETERS);
+  return {
+    element,
+    show: (/** @type {string[]} */ ids) => element.replaceChildren(...shown(ids).map((id) => fieldOf(id).element)),
+    read: (/** @type {string[]} */ ids) =>
+      Object.assign({}, ...shown(ids).map((id) => differences(`nodes.${id}.parameters`, fieldOf(id).before, fieldOf(id).read()))),
+  };
 }
 
 /** @param {{ read: () => any }} part @param {any} otherwise */

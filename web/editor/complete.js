@@ -1,5 +1,6 @@
 // Completion: keys that the schema of definitions has at this place, names of known actions, and
 // ids of nodes where one is meant.
+import { bodyOf } from '../graph/body.js';
 import { get } from '../lib/api.js';
 
 /** @typedef {{ label: string, insert: string, help: string }} Proposal */
@@ -101,10 +102,11 @@ export async function proposals(text, at, language, draft) {
   const here = context(text, at, language);
   if (!here) return none;
   const { schemas, actions } = await knowledge();
+  if (here.path.at(-1) === 'parameters') return parametersOf(here, actionsAt(text.slice(0, at), draft, actions), none);
   let schema = resolved(schemas, schemas.Definition);
   for (const key of here.path) {
     const next = schema.properties?.[key];
-    if (!next) return parametersOf(here, actions, draft, none);
+    if (!next) return none;
     schema = resolved(schemas, next);
   }
   /** @type {Proposal[]} */
@@ -131,9 +133,29 @@ export async function proposals(text, at, language, draft) {
   return { word: here.word, quote: here.quote, proposals: fit(list, here.word) };
 }
 
-/** @param {{ word: string, path: string[], key: string | null, quote: string }} here @param {any[]} actions @param {any} _draft @param {any} none */
-function parametersOf(here, actions, _draft, none) {
-  if (!here.path.includes('parameters') || here.key) return none;
+/**
+ * The action of the node whose text is being written, which is the last one that was named; all of
+ * them, if it has none yet.
+ * @param {string} before @param {any} draft @param {any[]} actions
+ */
+function actionsAt(before, draft, actions) {
+  const id = [...before.matchAll(/["']?\bid["']?\s*:\s*["']?([\w-]+)/g)].at(-1)?.[1];
+  const own = actions.filter((action) => action.name === nodeNamed(draft?.nodes, id)?.actionType);
+  return own.length ? own : actions;
+}
+
+/** A node of a draft, in whatever body it is. @param {any} nodes @param {string | undefined} id @returns {any} */
+function nodeNamed(nodes, id) {
+  for (const node of Array.isArray(nodes) ? nodes : []) {
+    const found = node?.id === id ? node : nodeNamed(bodyOf(node)?.nodes, id);
+    if (found) return found;
+  }
+  return null;
+}
+
+/** @param {{ word: string, path: string[], key: string | null, quote: string }} here @param {any[]} actions @param {any} none */
+function parametersOf(here, actions, none) {
+  if (here.key) return none;
   const names = new Map(
     actions.flatMap((action) =>
       Object.entries(action.parameters?.properties ?? {}).map(([name, schema]) => [

@@ -20,7 +20,7 @@ if (!binary || !modules) {
 }
 // Modules of a folder instead of those in the binary: to work on them without a build.
 const folder = given('--web');
-const names = given('--only') ? [/** @type {string} */ (given('--only'))] : ['types', 'opening', 'stories', 'list', 'acting', 'travel', 'timeline', 'graph', 'views', 'keyboard', 'hostile', 'recovery', 'letters', 'living'];
+const names = given('--only') ? [/** @type {string} */ (given('--only'))] : ['types', 'opening', 'stories', 'list', 'acting', 'travel', 'timeline', 'graph', 'views', 'keyboard', 'hostile', 'recovery', 'letters', 'operating', 'living'];
 const done = spawnSync(
   process.execPath,
   [

@@ -3,6 +3,7 @@ import { h } from '../lib/dom.js';
 import { can } from '../lib/session.js';
 import { empty } from '../lib/view.js';
 import { runHref } from '../lib/router.js';
+import { shell } from '../lib/text.js';
 import { button, commandLine, time } from '../ui/bits.js';
 import { valueView } from '../ui/value.js';
 import { confirm, input } from '../ui/confirm.js';
@@ -59,7 +60,7 @@ export async function secretsTab({ get, again, params, signal }) {
       verb: 'Set',
       method: 'POST',
       path: '/api/v1/secrets',
-      cli: 'secrets set NAME',
+      cli: () => `secrets set ${shell(name.field.value || 'NAME')}`,
       fields: h('div', { class: 'stack' }, name.element, value.element),
       read: () => ({ name: name.field.value, value: value.field.value }),
       done: again,
@@ -73,7 +74,7 @@ export async function secretsTab({ get, again, params, signal }) {
       danger: true,
       method: 'DELETE',
       path: `/api/v1/secrets/${encodeURIComponent(name)}`,
-      cli: `secrets remove ${name}`,
+      cli: `secrets remove ${shell(name)}`,
       done: again,
     });
   return h(

@@ -18,7 +18,7 @@ export async function lettersTab({ get, again, params, signal }) {
       method: 'POST',
       path: '/api/v1/dead-letters',
       body: { executionId: ids },
-      cli: `dead-letters requeue ${ids.slice(0, 5).join(' ')}`,
+      cli: `dead-letters requeue ${ids.join(' ')}`,
       done: again,
     });
   const purge = (/** @type {string} */ id) => () =>

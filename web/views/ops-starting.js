@@ -1,27 +1,26 @@
 // What starts runs by itself: schedules with their next times, and hooks.
-import { h } from '../lib/dom.js';
-import { empty } from '../lib/view.js';
+import { fill, h } from '../lib/dom.js';
+import { empty, failure } from '../lib/view.js';
 import { duration, shell } from '../lib/text.js';
 import { workflowHref } from '../lib/router.js';
-import { api } from '../lib/api.js';
 import { button, commandLine, copyButton, runLink, time } from '../ui/bits.js';
 import { openDialog } from '../ui/dialog.js';
 import { confirm, input } from '../ui/confirm.js';
 import { nextPage, pageQuery, table } from '../ui/table.js';
 
 /** @param {import('./operations.js').Tools} tools @returns {Promise<Node>} */
-export async function schedulesTab({ get, getIfAny, again, params, signal }) {
+export async function schedulesTab({ get, again, params, signal }) {
   const answer = await get(`/api/v1/schedules?${pageQuery(params, 50)}`, signal);
-  const details = await Promise.all(
-    answer.items
-      .slice(0, 10)
-      .map((/** @type {any} */ item) => getIfAny(`/api/v1/schedules/${encodeURIComponent(item.id)}?times=true`, signal).catch(() => null)),
-  );
-  const times = new Map(details.filter(Boolean).map((item) => [item.id, item.times]));
-  const act = (/** @type {any} */ item, /** @type {string} */ verb) => async () => {
-    await api('POST', `/api/v1/schedules/${encodeURIComponent(item.id)}/${verb}`);
-    again();
-  };
+  const act = (/** @type {any} */ item, /** @type {'Pause' | 'Resume'} */ verb) => () =>
+    confirm({
+      title: `${verb} ${item.id}`,
+      words: verb === 'Pause' ? 'It starts no runs until it is resumed.' : 'It starts runs again, from its next time on.',
+      verb,
+      method: 'POST',
+      path: `/api/v1/schedules/${encodeURIComponent(item.id)}/${verb.toLowerCase()}`,
+      cli: `schedules ${verb.toLowerCase()} ${shell(item.id)}`,
+      done: again,
+    });
   const remove = (/** @type {any} */ item) => () =>
     confirm({
       title: `Remove ${item.id}`,
@@ -30,7 +29,7 @@ export async function schedulesTab({ get, getIfAny, again, params, signal }) {
       danger: true,
       method: 'DELETE',
       path: `/api/v1/schedules/${encodeURIComponent(item.id)}`,
-      cli: `schedules remove ${item.id}`,
+      cli: `schedules remove ${shell(item.id)}`,
       done: again,
     });
   const rows = answer.items.map((/** @type {any} */ item) => [
@@ -41,7 +40,7 @@ export async function schedulesTab({ get, getIfAny, again, params, signal }) {
       h('code', null, item.cron ?? `every ${duration(item.everyMs)}`),
       h('div', { class: 'muted' }, item.cron ? item.timezone : ''),
     ),
-    item.enabled ? nextTimes(times.get(item.id), item.nextAt) : h('span', { class: 'wait' }, 'paused'),
+    item.enabled ? nextTimes(item, get, signal) : h('span', { class: 'wait' }, 'paused'),
     h(
       'div',
       null,
@@ -54,7 +53,7 @@ export async function schedulesTab({ get, getIfAny, again, params, signal }) {
     h(
       'div',
       { class: 'buttons' },
-      item.enabled ? button('Pause', act(item, 'pause'), 'small') : button('Resume', act(item, 'resume'), 'small'),
+      item.enabled ? button('Pause', act(item, 'Pause'), 'small') : button('Resume', act(item, 'Resume'), 'small'),
       button('Remove', remove(item), 'small danger'),
     ),
   ]);
@@ -77,19 +76,25 @@ export async function schedulesTab({ get, getIfAny, again, params, signal }) {
   );
 }
 
-/** @param {string[] | null | undefined} times @param {string | null} next */
-function nextTimes(times, next) {
-  if (!times?.length) return next ? time(next) : h('span', null, '–');
-  return h(
-    'details',
-    null,
-    h('summary', null, time(times[0])),
-    h(
-      'ol',
-      { class: 'times' },
-      times.slice(0, 10).map((at) => h('li', null, time(at), ' ', h('span', { class: 'muted mono' }, at))),
-    ),
-  );
+/**
+ * The next time; those after it are read when they are asked for.
+ * @param {any} item @param {import('./operations.js').Tools['get']} get @param {AbortSignal} signal
+ */
+function nextTimes(item, get, signal) {
+  if (!item.nextAt) return h('span', null, '–');
+  const list = h('ol', { class: 'times' });
+  const read = async () => {
+    if (!row.open || list.childElementCount) return;
+    try {
+      const { times } = await get(`/api/v1/schedules/${encodeURIComponent(item.id)}?times=true`, signal);
+      const shown = (times ?? []).slice(0, 10);
+      fill(list, shown.map((/** @type {string} */ at) => h('li', null, time(at), ' ', h('span', { class: 'muted mono' }, at))));
+    } catch (error) {
+      if (!signal.aborted) fill(list, failure(error));
+    }
+  };
+  const row = h('details', { on: { toggle: read } }, h('summary', null, time(item.nextAt)), list);
+  return row;
 }
 
 /** @param {() => void} again */
@@ -98,15 +103,23 @@ function setSchedule(again) {
   const workflow = input('sch-workflow', 'Workflow');
   const cron = input('sch-cron', 'Cron, five fields or six with seconds first', { value: '0 2 * * *' });
   const zone = input('sch-zone', 'Time zone', { value: Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC' });
+  const every = input('sch-every', 'Or the milliseconds between runs, in place of the cron', { inputmode: 'numeric' });
+  const when = () =>
+    every.field.value.trim() ? { everyMs: Number(every.field.value) } : { cron: cron.field.value, timezone: zone.field.value };
   confirm({
     title: 'Set a schedule',
     words: 'Replaces the one of that id, if there is one.',
     verb: 'Set',
     method: 'POST',
     path: '/api/v1/schedules',
-    fields: h('div', { class: 'stack' }, id.element, workflow.element, cron.element, zone.element),
-    read: () => ({ id: id.field.value, workflowId: workflow.field.value, cron: cron.field.value, timezone: zone.field.value }),
-    cli: `schedules set ID --workflow WORKFLOW --cron ${shell('0 2 * * *')}`,
+    fields: h('div', { class: 'stack' }, id.element, workflow.element, cron.element, zone.element, every.element),
+    read: () => ({ id: id.field.value, workflowId: workflow.field.value, ...when() }),
+    cli: () =>
+      `schedules set ${shell(id.field.value || 'ID')} --workflow ${shell(workflow.field.value || 'WORKFLOW')} ${
+        every.field.value.trim()
+          ? `--every-ms ${shell(every.field.value.trim())}`
+          : `--cron ${shell(cron.field.value)} --timezone ${shell(zone.field.value)}`
+      }`,
     done: again,
   });
 }
@@ -122,7 +135,7 @@ export async function hooksTab({ get, again, params, signal }) {
       danger: true,
       method: 'DELETE',
       path: `/api/v1/hooks/${encodeURIComponent(item.id)}`,
-      cli: `hooks remove ${item.id}`,
+      cli: `hooks remove ${shell(item.id)}`,
       done: again,
     });
   const make = () => {
@@ -134,7 +147,7 @@ export async function hooksTab({ get, again, params, signal }) {
       verb: 'Set',
       method: 'POST',
       path: '/api/v1/hooks',
-      cli: 'hooks set ID --workflow WORKFLOW',
+      cli: () => `hooks set ${shell(id.field.value || 'ID')} --workflow ${shell(workflow.field.value || 'WORKFLOW')}`,
       fields: h('div', { class: 'stack' }, id.element, workflow.element),
       read: () => ({ id: id.field.value, workflowId: workflow.field.value }),
       done: (made) => {

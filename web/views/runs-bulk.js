@@ -7,6 +7,7 @@ import { setParams } from '../lib/router.js';
 import { failure } from '../lib/view.js';
 import { openDialog } from '../ui/dialog.js';
 import { button, cli, commandLine, curl, runLink } from '../ui/bits.js';
+import { jsonField } from '../ui/schema-form.js';
 import { number, plural, shell } from '../lib/text.js';
 
 const ACTIONS = [
@@ -17,7 +18,15 @@ const ACTIONS = [
   ['compensate', 'Compensate', 'Undoes what succeeded in runs that have ended.'],
   ['signal', 'Signal', 'Gives the runs a signal.'],
   ['skip', 'Skip', 'Counts a node as succeeded, with null as its output.'],
+  ['set-result', 'Set result', "Sets a node's output by hand."],
 ];
+
+/** What a command is told of each run: the key of its name in the request, and what its value is. */
+const TOLD = /** @type {Record<string, { key: string, name: string, value?: string } | undefined>} */ ({
+  signal: { key: 'name', name: "The signal's name", value: 'Payload' },
+  skip: { key: 'node', name: 'Node' },
+  'set-result': { key: 'node', name: 'Node', value: 'Output' },
+});
 
 /** @param {{ filter: Record<string, any>, words: string, search: URLSearchParams }} query @param {string} [job] */
 export function openBulk(query, job) {
@@ -29,7 +38,13 @@ export function openBulk(query, job) {
   );
   const help = h('p', { class: 'help muted' });
   const name = h('input', { type: 'text', id: 'bulk-name', spellcheck: 'false' });
-  const nameField = h('div', { class: 'field' }, h('label', { for: 'bulk-name' }, 'Name'), name);
+  const nameLabel = h('label', { for: 'bulk-name' });
+  const nameField = h('div', { class: 'field' }, nameLabel, name);
+  const valueField = h('div');
+  /** @type {ReturnType<typeof jsonField> | null} */
+  let value = null;
+  const undo = h('input', { type: 'checkbox', id: 'bulk-undo' });
+  const undoField = h('label', null, undo, 'Compensate: undo what succeeded');
   const reason = h('input', { type: 'text', id: 'bulk-reason', placeholder: 'Recorded with each run' });
   const commands = h('div', { class: 'commands' });
   const act = button('Do it', () => send(false), 'primary');
@@ -40,27 +55,45 @@ export function openBulk(query, job) {
     filter: query.filter,
     dryRun,
     ...(reason.value ? { reason: reason.value } : {}),
-    ...(action.value === 'signal' ? { name: name.value } : action.value === 'skip' ? { node: name.value } : {}),
+    ...(action.value === 'cancel' && undo.checked ? { compensate: true } : {}),
+    ...told(),
   });
+  /** @returns {Record<string, any>} */
+  const told = () => {
+    const wanted = TOLD[action.value];
+    if (!wanted) return {};
+    return { [wanted.key]: name.value, ...(value ? { value: value.read() } : {}) };
+  };
+  const words = () => {
+    const given = told();
+    const named = name.value && !nameField.hidden ? ` ${shell(name.value)}` : '';
+    const carried = named && value ? ` ${shell(JSON.stringify(given.value ?? null))}` : '';
+    const undone = action.value === 'cancel' && undo.checked ? ' --compensate' : '';
+    return `${action.value}${query.words}${named}${carried}${undone}${reason.value ? ` --reason ${shell(reason.value)}` : ''}`;
+  };
   const draw = () => {
-    help.textContent = ACTIONS.find(([value]) => value === action.value)?.[2] ?? '';
-    nameField.hidden = action.value !== 'signal' && action.value !== 'skip';
     act.disabled = true;
     fill(result);
-    fill(
-      commands,
-      commandLine(
-        cli(
-          `${action.value}${query.words}${name.value && !nameField.hidden ? ` ${shell(name.value)}` : ''}${reason.value ? ` --reason ${shell(reason.value)}` : ''}`,
-        ),
-        'CLI',
-      ),
-      commandLine(curl('POST', '/api/v1/bulk', body(false)), 'curl'),
-    );
+    try {
+      fill(commands, commandLine(cli(words()), 'CLI'), commandLine(curl('POST', '/api/v1/bulk', body(false)), 'curl'));
+    } catch (error) {
+      fill(commands, failure(error));
+    }
   };
-  action.addEventListener('change', draw);
+  const choose = () => {
+    const wanted = TOLD[action.value];
+    help.textContent = ACTIONS.find(([id]) => id === action.value)?.[2] ?? '';
+    nameField.hidden = !wanted;
+    nameLabel.textContent = wanted?.name ?? '';
+    undoField.hidden = action.value !== 'cancel';
+    value = wanted?.value ? jsonField(wanted.value, null, draw) : null;
+    fill(valueField, value?.element ?? null);
+    draw();
+  };
+  action.addEventListener('change', choose);
   name.addEventListener('input', draw);
   reason.addEventListener('input', draw);
+  undo.addEventListener('change', draw);
   const content = h(
     'div',
     { class: 'sheet' },
@@ -73,6 +106,8 @@ export function openBulk(query, job) {
     ),
     h('div', { class: 'field' }, h('label', { for: 'bulk-action' }, 'Command'), action, help),
     nameField,
+    valueField,
+    undoField,
     h('div', { class: 'field' }, h('label', { for: 'bulk-reason' }, 'Reason'), reason),
     result,
     h('details', null, h('summary', null, 'The same as a command'), commands),
@@ -83,7 +118,7 @@ export function openBulk(query, job) {
     closed = true;
     setParams({ job: null }, { replace: true });
   });
-  draw();
+  choose();
   if (job) void follow(job);
 
   /** @param {boolean} dryRun */

@@ -4,6 +4,7 @@ import { fill, h } from '../lib/dom.js';
 import { badge, ended, tone } from '../lib/status.js';
 import { duration, plural, relative, shortId } from '../lib/text.js';
 import { runHref, withParams } from '../lib/router.js';
+import { medianOf } from './medians.js';
 import { copyButton, labelChips, runLink, time } from '../ui/bits.js';
 
 /** How far child runs are opened in place. */
@@ -13,31 +14,17 @@ const DEEPEST = 6;
 
 /** Child runs by parent; null while they are on their way. @typedef {Map<string, any[] | null>} Opened */
 
-/** The median duration of each workflow's succeeded runs in the list. @param {any[]} items */
-function medians(items) {
-  /** @type {Map<string, number[]>} */
-  const all = new Map();
-  for (const item of items) {
-    if (item.status !== 'Succeeded' || !item.startedAt || !item.endedAt) continue;
-    const list = all.get(item.workflowId) ?? [];
-    list.push(Date.parse(item.endedAt) - Date.parse(item.startedAt));
-    all.set(item.workflowId, list);
-  }
-  return new Map([...all].filter(([, list]) => list.length >= 3).map(([id, list]) => [id, list.sort((a, b) => a - b)[list.length >> 1]]));
-}
-
 /**
  * The rows; one that shows the same as before is the same element, so that a click on it arrives and
  * what is selected in it stays.
  * @param {any[]} items @param {Opened} open @param {(id: string) => void} toggle @param {Parts} parts
  */
 export function rowsOf(items, open, toggle, parts) {
-  const typical = medians([...items, ...[...open.values()].flatMap((children) => children ?? [])]);
   const rows = [parts.part('head', null, head)];
   const names = new Set(['head']);
   const add = (/** @type {any} */ run, /** @type {number} */ depth) => {
     const children = open.get(run.executionId);
-    const median = typical.get(run.workflowId);
+    const median = medianOf(run.workflowId);
     const name = `${depth} ${run.executionId}`;
     const shows = [shownOf(run), median, children !== undefined, location.search];
     const element = parts.part(name, shows, () => row(run, median, depth, children !== undefined, () => toggle(run.executionId)));
@@ -191,7 +178,7 @@ function took(run, typical) {
     'span',
     {
       class: `took${slow ? ' wait' : ''}`,
-      title: typical ? `The median of the succeeded runs in this list is ${duration(typical)}` : null,
+      title: typical ? `The median of this workflow's succeeded runs is ${duration(typical)}` : null,
     },
     duration(ms),
     slow ? h('small', null, ` ×${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio)}`) : null,

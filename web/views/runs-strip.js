@@ -49,11 +49,11 @@ export class Strip extends HTMLElement {
       const counts = buckets[Math.min(59, Math.floor((times[i] - first) / step))].counts;
       counts[item.status] = (counts[item.status] ?? 0) + 1;
     });
-    this.draw(buckets, step * 60);
+    this.draw(buckets, step * 60, `of the ${plural(items.length, 'run')} shown, `);
   }
 
-  /** @param {Bucket[]} buckets @param {number} span */
-  draw(buckets, span) {
+  /** @param {Bucket[]} buckets @param {number} span @param {string} [of] which runs, if not all that match */
+  draw(buckets, span, of = '') {
     const totals = buckets.map((b) => Object.values(b.counts).reduce((a, n) => a + n, 0));
     const most = Math.max(1, ...totals);
     /** @type {Record<string, number>} */
@@ -93,7 +93,7 @@ export class Strip extends HTMLElement {
       h(
         'div',
         { class: 'strip-legend' },
-        h('span', { class: 'muted' }, spanWords(span)),
+        h('span', { class: 'muted' }, of + spanWords(span)),
         legend.length ? legend : h('span', { class: 'muted' }, 'no runs'),
         h('span', { class: 'muted now' }, 'now'),
       ),

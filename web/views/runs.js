@@ -8,6 +8,7 @@ import { button, commandLine } from '../ui/bits.js';
 import { number } from '../lib/text.js';
 import { fillNames, filterBar, listQuery } from './runs-filter.js';
 import { Strip } from './runs-strip.js';
+import { readMedians } from './medians.js';
 import { rowsOf, shownOf } from './runs-rows.js';
 import { Failing } from './runs-failing.js';
 import { guide } from './runs-guide.js';
@@ -119,6 +120,8 @@ class Runs extends View {
     this.strip.fallback(this.items);
     void this.strip.refresh();
     void this.failing.refresh(this.abort.signal);
+    const children = [...this.open.values()].flatMap((runs) => runs ?? []);
+    if ((await readMedians([...this.items, ...children], this.abort.signal)) && this.isConnected) this.drawRows(this.items);
   }
 
   /** @param {string} id */

@@ -751,7 +751,7 @@ pub(crate) enum SchedulesCommand {
         /// The schedule
         id: String,
     },
-    /// Print the next five times of one
+    /// Print the next ten times of one
     Next {
         /// The schedule
         id: String,

@@ -11,7 +11,7 @@ use crate::listing::tell_damage;
 use crate::members::Members;
 
 /// How many of a schedule's next times a caller gets.
-pub const TIMES_TOLD: usize = 5;
+pub const TIMES_TOLD: usize = 10;
 
 /// A schedule with its id and its workflow, and defaults for the rest.
 pub fn plain(tenant: Option<Box<str>>, id: &str, workflow: &str) -> Schedule {
