@@ -94,6 +94,7 @@ impl Inner {
             }
             let stands = self.stands(&found, &row).await.map_err(failed)?;
             if stands || !self.void(found.run).await.map_err(failed)? {
+                self.acknowledge_holder(found.run).await.map_err(failed)?;
                 return Err(AppendError::Held {
                     namespace: claim.namespace,
                     value: row.payload.to_vec(),
@@ -115,6 +116,16 @@ impl Inner {
         }
         let kept = self.postgres.claimed(&found.namespace, &found.key).await?;
         Ok(kept.is_some_and(|value| value[..] == row.payload[..]))
+    }
+
+    /// The refusal of a repeated start names the run that holds the claim, as an answer of success
+    /// does: it is given when the run may be acknowledged.
+    async fn acknowledge_holder(&self, run: Option<RunId>) -> Result<(), Error> {
+        let Some(run) = run.filter(|_| self.settings.ack_projected) else {
+            return Ok(());
+        };
+        let head = self.head_now(run).await?;
+        self.acknowledge_run(run, head).await
     }
 
     /// Makes sure that a run without a log never begins; `false` if it has begun.

@@ -38,7 +38,12 @@ impl Log for NatsStore {
     }
 
     fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>> {
-        self.task(move |inner| async move { inner.head_now(run).await })
+        self.task(move |inner| async move {
+            let head = inner.head_now(run).await?;
+            // A caller whose start had no answer takes a log that has begun for one.
+            inner.acknowledge_run(run, head).await?;
+            Ok(head)
+        })
     }
 
     fn read(

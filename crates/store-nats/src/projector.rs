@@ -435,6 +435,18 @@ impl Inner {
         }
     }
 
+    /// The same for a run that this process may not have published: its first record is brought to
+    /// the database, and it fails while that is away.
+    pub(crate) async fn acknowledge_run(&self, run: RunId, head: Head) -> Result<(), Error> {
+        if !self.settings.ack_projected || head == Head::NONE || self.has_applied_some(run) {
+            return Ok(());
+        }
+        if self.postgres.head(run).await? == Head::NONE {
+            self.settle(run).await?;
+        }
+        Ok(())
+    }
+
     /// Refuses more records while the database is too far behind: what waits is in memory.
     pub(crate) fn has_room(&self) -> Result<(), Error> {
         match self.projector.lag() < MOST_WAITING {

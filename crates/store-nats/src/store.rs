@@ -361,6 +361,11 @@ impl Inner {
     pub(crate) fn has_applied(&self, run: RunId, head: Head) -> bool {
         self.applied().get(&run) == Some(&head)
     }
+
+    /// Whether this process brought records of the run to the database.
+    pub(crate) fn has_applied_some(&self, run: RunId) -> bool {
+        self.applied().contains_key(&run)
+    }
 }
 
 fn jetstream(settings: &Settings, client: Client) -> Context {

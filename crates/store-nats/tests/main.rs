@@ -7,6 +7,7 @@
     reason = "a test has nothing better to do than to stop"
 )]
 
+mod acknowledged;
 mod common;
 mod conformance;
 mod deleted;
