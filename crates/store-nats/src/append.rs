@@ -88,6 +88,9 @@ fn next_round(open: &[Option<Append>]) -> Vec<usize> {
 impl Inner {
     async fn append_one(&self, append: Append) -> Answer {
         self.has_room().map_err(AppendError::Failed)?;
+        let stream = self.stream_number(append.run);
+        let trusted = self.watermarks.trusted(stream);
+        trusted.map_err(AppendError::Failed)?;
         let begun = Instant::now();
         // An unknown head with this place is looked up; a first record needs no look.
         let mut is_fresh = false;
@@ -114,9 +117,10 @@ impl Inner {
                 return Err(AppendError::Failed(Error::Unavailable(late.into())));
             }
             let meta = LogMeta::of(&append, consumed, before.row_at);
-            let published = Instant::now();
+            let (published, reached) = (Instant::now(), self.watermarks.reached(stream));
             match self.publish(&append, before.sequence, &meta).await {
                 Ok(sequence) => {
+                    self.look_at_place(append.run, sequence, reached);
                     let known = KnownHead {
                         head: checksum::next_head(&append),
                         sequence,

@@ -1,37 +1,22 @@
 //! Reads the streams from where the database stands to their ends and applies what is missing: how
-//! a process repairs rows before it trusts them. A watermark per stream says up to where nothing is
-//! missing; it is kept in the database, and may be behind, never ahead.
+//! a process repairs rows before it trusts them. How far a stream is applied is in `watermark.rs`.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::response::Response;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
-use windlass_store::{Error, Head, KeyValue as _};
-use windlass_store_postgres::PostgresStore;
+use windlass_store::{Error, Head};
 
-use crate::OpenError;
 use crate::codec::LogMessage;
-use crate::error::REBUILD;
+pub(crate) use crate::intact::last_sequence;
 use crate::layout::LogStream;
 use crate::projector::{Change, ChangeKind};
 use crate::store::Inner;
 use crate::table::{Reader, Row, next_message, reading};
-
-/// Where the watermarks stand in the database.
-const NOTE: (&str, &str) = ("nats", "watermarks");
-
-/// How often they are written.
-const KEEP: Duration = Duration::from_secs(1);
-
-/// How often an owner looks for what others left behind.
-const LOOK: Duration = Duration::from_secs(3);
-
-/// Places behind a gap that are remembered; beyond it the stream is read again.
-const MOST_AHEAD: usize = 50_000;
+pub(crate) use crate::watermark::StoredMark;
+use crate::watermark::{self, Anchor};
 
 /// How often a part of a stream is tried that the database refuses, and how soon again.
 const MOST_TRIES: u32 = 5;
@@ -39,17 +24,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Messages that are applied together.
 const BATCH: usize = 500;
-
-/// A watermark as it is stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StoredMark {
-    /// The stream's name.
-    pub(crate) stream: String,
-    /// When the stream was made.
-    pub(crate) created: String,
-    /// Everything up to here is applied.
-    pub(crate) sequence: u64,
-}
 
 #[derive(Serialize)]
 struct StreamsAsked {
@@ -79,153 +53,16 @@ struct ListedState {
     last_seq: u64,
 }
 
-struct Mark {
-    stored: StoredMark,
-    reached: u64,
-    /// Applied behind a gap.
-    ahead: BTreeSet<u64>,
-}
-
-/// How far each stream is applied.
-pub(crate) struct Watermarks {
-    marks: Mutex<(Vec<Mark>, Option<Instant>)>,
-    /// One look at all streams at a time.
-    looking: tokio::sync::Mutex<()>,
-    looked: Mutex<Option<Instant>>,
-}
-
-impl Watermarks {
-    /// Goes on from what the database knows. A stream that was lost or cut is refused.
-    pub(crate) async fn read(
-        kept: &[StoredMark],
-        logs: &[LogStream],
-        rebuilding: bool,
-    ) -> Result<Self, OpenError> {
-        let mut marks = Vec::new();
-        for log in logs {
-            let known = kept.iter().find(|it| it.stream == log.name);
-            if let Some(known) = known.filter(|_| !rebuilding) {
-                check(log, known).await?;
-            }
-            let sequence = known.filter(|_| !rebuilding).map_or(0, |it| it.sequence);
-            marks.push(Mark {
-                stored: StoredMark {
-                    stream: log.name.clone(),
-                    created: log.created.clone(),
-                    sequence,
-                },
-                reached: sequence,
-                ahead: BTreeSet::new(),
-            });
-        }
-        Ok(Self {
-            marks: Mutex::new((marks, None)),
-            looking: tokio::sync::Mutex::default(),
-            looked: Mutex::default(),
-        })
-    }
-
-    fn marks(&self) -> MutexGuard<'_, (Vec<Mark>, Option<Instant>)> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a process that only makes sure looks now.
-    fn looks_now(&self) -> bool {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = looked.is_none_or(|at| at.elapsed() >= LOOK);
-        if is_due {
-            *looked = Some(Instant::now());
-        }
-        is_due
-    }
-
-    /// Up to where nothing is missing.
-    pub(crate) fn reached(&self, stream: usize) -> u64 {
-        self.marks().0.get(stream).map_or(0, |mark| mark.reached)
-    }
-
-    /// A message is applied.
-    pub(crate) fn note(&self, stream: usize, sequence: u64) {
-        let mut marks = self.marks();
-        let Some(mark) = marks.0.get_mut(stream) else {
-            return;
-        };
-        if sequence > mark.reached && mark.ahead.len() < MOST_AHEAD {
-            mark.ahead.insert(sequence);
-        }
-        while mark.ahead.first().is_some_and(|it| *it == mark.reached + 1) {
-            mark.ahead.pop_first();
-            mark.reached += 1;
-        }
-    }
-
-    /// Everything up to a place is applied.
-    fn note_through(&self, stream: usize, sequence: u64) {
-        let mut marks = self.marks();
-        if let Some(mark) = marks.0.get_mut(stream) {
-            mark.reached = mark.reached.max(sequence);
-            mark.ahead = mark.ahead.split_off(&(mark.reached + 1));
-        }
-        drop(marks);
-        self.note(stream, sequence);
-    }
-
-    /// What is to be written now, if anything is.
-    fn due(&self, at_once: bool) -> Option<Vec<StoredMark>> {
-        let mut marks = self.marks();
-        let waits = marks.1.is_some_and(|at| at.elapsed() < KEEP);
-        let changed = marks.0.iter().any(|it| it.reached > it.stored.sequence);
-        if !changed || (waits && !at_once) {
-            return None;
-        }
-        marks.1 = Some(Instant::now());
-        for mark in &mut marks.0 {
-            mark.stored.sequence = mark.reached;
-        }
-        Some(marks.0.iter().map(|it| it.stored.clone()).collect())
-    }
-}
-
-/// The watermarks in the database.
-pub(crate) async fn stored(postgres: &PostgresStore) -> Result<Vec<StoredMark>, Error> {
-    let note = postgres.note_at(NOTE.0, NOTE.1).await?;
-    Ok(note
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default())
-}
-
-/// Refuses a stream that is not the one, or not as long as the one, that was applied.
-async fn check(log: &LogStream, known: &StoredMark) -> Result<(), OpenError> {
-    let lost = |what: String| Err(OpenError::refused(format!("{what}; {REBUILD}")));
-    if known.created != log.created {
-        return lost(format!(
-            "the stream {} was lost and made again ({}, not {})",
-            log.name, log.created, known.created
-        ));
-    }
-    let last = last_sequence(log).await.map_err(OpenError::Away)?;
-    if last < known.sequence {
-        return lost(format!(
-            "the stream {} ends at message {last}, although {} were applied: its end was lost",
-            log.name, known.sequence
-        ));
-    }
-    Ok(())
-}
-
-pub(crate) async fn last_sequence(log: &LogStream) -> Result<u64, Error> {
-    Ok(log.info().await?.state.last_sequence)
-}
-
 impl Inner {
     /// Applies everything that is in the streams now.
     pub(crate) async fn catch_up(&self) -> Result<(), Error> {
         self.barrier().await?;
         let _looking = self.watermarks.looking.lock().await;
         let streams = (0..self.logs.len()).map(|stream| self.catch_up_stream(stream));
-        try_join_all(streams).await?;
+        // One that cannot be read holds up no other.
+        let answers = join_all(streams).await;
         self.keep_watermarks(true).await;
-        Ok(())
+        answers.into_iter().collect()
     }
 
     /// The same, at most once in a while, for a process that only makes sure.
@@ -243,22 +80,24 @@ impl Inner {
             subject: self.names.logs(),
             offset: 0,
         };
+        let reached = self.watermarks.all_reached();
         let listed: Result<Response<StreamsListed>, _> =
             self.js.request("STREAM.LIST", &asked).await;
         let Ok(Response::Ok(listed)) = listed else {
             return true;
         };
         let listed = listed.streams.unwrap_or_default();
-        let is_applied = |(number, log): (usize, &LogStream)| {
+        let is_applied = |(log, reached): (&LogStream, u64)| {
             let found = listed.iter().find(|it| it.config.name == log.name);
-            found.is_some_and(|it| it.state.last_seq <= self.watermarks.reached(number))
+            // One that is shorter than what was applied is looked at too.
+            found.is_some_and(|it| it.state.last_seq == reached)
         };
-        !self.logs.iter().enumerate().all(is_applied)
+        !self.logs.iter().zip(reached).all(is_applied)
     }
 
     async fn catch_up_stream(&self, stream: usize) -> Result<(), Error> {
         let log = &self.logs[stream];
-        let last = last_sequence(log).await?;
+        let last = self.look_at(stream).await?;
         let from = self.watermarks.reached(stream) + 1;
         if last < from {
             return Ok(());
@@ -283,15 +122,15 @@ impl Inner {
             let Some(end) = rows.last().map(|row| row.sequence) else {
                 break;
             };
-            self.apply_read(rows).await?;
-            self.watermarks.note_through(stream, end);
+            let anchor = self.apply_read(rows).await?;
+            self.watermarks.note_through(stream, end, anchor);
             if end >= last {
                 break;
             }
         }
         reader.end().await;
         self.read_rest(stream, last).await?;
-        self.watermarks.note_through(stream, last);
+        self.watermarks.note_through(stream, last, None);
         Ok(())
     }
 
@@ -307,8 +146,8 @@ impl Inner {
             };
             let next = next.filter(|row| row.sequence <= last);
             if rows.len() == BATCH || (next.is_none() && !rows.is_empty()) {
-                self.apply_read(std::mem::take(&mut rows)).await?;
-                self.watermarks.note_through(stream, after);
+                let anchor = self.apply_read(std::mem::take(&mut rows)).await?;
+                self.watermarks.note_through(stream, after, anchor);
             }
             let Some(row) = next else { return Ok(()) };
             after = row.sequence;
@@ -316,11 +155,12 @@ impl Inner {
         }
     }
 
-    /// Applies what was read, without what the database has.
-    async fn apply_read(&self, rows: Vec<Row>) -> Result<(), Error> {
+    /// Applies what was read, without what the database has; gives the last record of it.
+    async fn apply_read(&self, rows: Vec<Row>) -> Result<Option<Anchor>, Error> {
         // A message of another program is passed over.
         let messages = rows.iter().filter_map(|row| LogMessage::read(row).ok());
         let changes: Vec<Change> = messages.filter_map(Change::of).collect();
+        let anchor = changes.iter().rev().find_map(Change::anchor);
         let heads = self
             .postgres
             .heads(changes.iter().map(|it| it.run).collect());
@@ -337,34 +177,26 @@ impl Inner {
         for tries in 1.. {
             match self.apply(&missing, tries >= MOST_TRIES).await {
                 Err(_) if tries < MOST_TRIES => tokio::time::sleep(AGAIN).await,
-                answer => return answer,
+                answer => return answer.map(|()| anchor),
             }
         }
-        Ok(())
+        Ok(anchor)
     }
 
     /// Writes all watermarks, also of streams without messages.
     pub(crate) async fn keep_all_watermarks(&self) -> Result<(), Error> {
-        let marks: Vec<StoredMark> = {
-            let marks = self.watermarks.marks();
-            let each = marks.0.iter().map(|mark| StoredMark {
-                sequence: mark.reached,
-                ..mark.stored.clone()
-            });
-            each.collect()
-        };
-        let text = serde_json::to_vec(&marks).unwrap_or_default();
-        self.postgres.keep_note(NOTE.0, NOTE.1, text).await
+        watermark::keep(&self.postgres, &self.watermarks.all()).await
     }
 
     /// Writes the watermarks, at most once in a while. One that is not written costs reading
     /// again.
     pub(crate) async fn keep_watermarks(&self, at_once: bool) {
-        let Some(marks) = self.watermarks.due(at_once) else {
+        // Until a rebuild is over, those that are there say what was lost.
+        if self.settings.rebuilding {
             return;
-        };
-        if let Ok(text) = serde_json::to_vec(&marks) {
-            let _ = self.postgres.keep_note(NOTE.0, NOTE.1, text).await;
+        }
+        if let Some(marks) = self.watermarks.due(at_once) {
+            let _ = watermark::keep(&self.postgres, &marks).await;
         }
     }
 }

@@ -37,6 +37,12 @@ async fn named<T>(log: &LogStream, answer: Result<T, Error>) -> Result<T, Error>
 impl Inner {
     /// Where a run's log ends now.
     pub(crate) async fn end(&self, run: RunId) -> Result<End, Error> {
+        self.watermarks.trusted(self.stream_number(run))?;
+        self.found_end(run).await
+    }
+
+    /// The same of a stream that may be another one than was applied.
+    pub(crate) async fn found_end(&self, run: RunId) -> Result<End, Error> {
         let log = self.log_stream(run);
         let last = last_message(&log.stream, &self.log_subject(run)).await;
         let Some(row) = named(log, last).await? else {

@@ -41,6 +41,11 @@ impl Names {
         format!("{}.log.{partition}.{run}", self.small)
     }
 
+    /// The same, whatever the run's partition is.
+    pub(crate) fn log_anywhere(&self, run: RunId) -> String {
+        format!("{}.log.*.{run}", self.small)
+    }
+
     pub(crate) fn inbox_stream(&self) -> String {
         format!("{}_INBOX", self.large)
     }

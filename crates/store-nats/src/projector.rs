@@ -22,6 +22,7 @@ use windlass_store::{
 use crate::codec::{ConsumedOffer, Kind, LogMessage};
 use crate::error::damaged;
 use crate::store::{Inner, closed};
+use crate::watermark::Anchor;
 
 /// Changes that are applied together.
 const MOST_CHANGES: usize = 1024;
@@ -94,6 +95,14 @@ impl Change {
             kind,
             published: None,
         })
+    }
+
+    /// Where the record stands, if it is one.
+    pub(crate) fn anchor(&self) -> Option<Anchor> {
+        match &self.kind {
+            ChangeKind::Record(_, head, _) => Some(Anchor::of(self.sequence, self.run, head)),
+            ChangeKind::Forgotten(_) | ChangeKind::Nothing => None,
+        }
     }
 
     /// Whether the rows of the run may have been removed since the message was published.
@@ -288,7 +297,8 @@ impl Inner {
             .await?;
         for change in changes {
             let stream = self.stream_number(change.run);
-            self.watermarks.note(stream, change.sequence);
+            self.watermarks
+                .note(stream, change.sequence, change.anchor());
         }
         Ok(())
     }

@@ -125,7 +125,7 @@ impl Inner {
 
     /// Whether nothing of a run is left, in its stream and in the database.
     pub(crate) async fn is_forgotten(&self, run: RunId) -> Result<bool, Error> {
-        let is_gone = !matches!(self.end(run).await?, End::At(..));
+        let is_gone = !matches!(self.found_end(run).await?, End::At(..));
         Ok(is_gone && self.postgres.heads(vec![run]).await?.is_empty())
     }
 
@@ -140,7 +140,7 @@ impl Inner {
         sequence: u64,
     ) -> Result<(), Error> {
         let run = first.run;
-        if matches!(self.end(run).await?, End::At(..))
+        if matches!(self.found_end(run).await?, End::At(..))
             || last_sequence(self.log_stream(run)).await? < sequence
         {
             return Ok(());

@@ -18,8 +18,8 @@ use windlass_store_postgres::PostgresStore;
 
 use crate::OpenError;
 use crate::blob::Touched;
-use crate::catch_up::{self, Watermarks};
 use crate::inbox_state::InboxState;
+use crate::intact;
 use crate::keeper;
 use crate::layout::{self, Layout, LogStream};
 use crate::lease_state::{LeaseState, Observations};
@@ -29,6 +29,7 @@ use crate::projector::{self, Projector};
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::wakes::Bells;
+use crate::watermark::{self, Watermarks};
 use crate::work_state::WorkState;
 
 /// How long a caller waits for an answer, whatever the servers do.
@@ -389,7 +390,9 @@ async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, Op
     let log = jetstream(&settings, connecting.await.map_err(broken)??);
     let names = Names::new(&settings.prefix);
     let postgres = PostgresStore::connect(&settings.postgres).await?;
-    let known = catch_up::stored(&postgres).await.map_err(OpenError::Away)?;
+    let known = watermark::stored(&postgres)
+        .await
+        .map_err(OpenError::Away)?;
     let layout = layout::open(&js, &names, &settings, &known).await?;
     let Layout {
         logs,
@@ -402,7 +405,13 @@ async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, Op
         work,
         missing,
     } = layout;
-    let watermarks = Watermarks::read(&known, &logs, settings.rebuilding).await?;
+    let watermarks = match settings.rebuilding {
+        true => Watermarks::new(&[], &logs),
+        false => {
+            intact::check(&logs, &names, &known).await?;
+            Watermarks::new(&known, &logs)
+        }
+    };
     let (projector, queue) = Projector::new();
     let clock = match &settings.clock {
         Some(clock) => Clock::Test(Arc::clone(clock)),
@@ -454,11 +463,8 @@ async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, Op
     // What other processes published and did not project before they ended.
     inner.catch_up().await.map_err(OpenError::Away)?;
     inner.mend().await?;
-    if !inner
-        .logs
-        .iter()
-        .all(|log| known.iter().any(|it| it.stream == log.name))
-    {
+    let is_known = |log: &LogStream| known.iter().any(|it| it.stream == log.name);
+    if !inner.settings.rebuilding && !inner.logs.iter().all(is_known) {
         // From now on a stream that is not there was deleted.
         let kept = inner.keep_all_watermarks().await;
         kept.map_err(OpenError::Away)?;
@@ -492,8 +498,13 @@ impl Inner {
             ("log_streams".to_owned(), self.logs.len().to_string()),
         ];
         let (mut messages, mut bytes, mut published) = (0, 0, 0);
-        for log in &self.logs {
+        for (number, log) in self.logs.iter().enumerate() {
+            let reached = self.watermarks.reached(number);
             let info = log.info().await?;
+            if info.state.last_sequence < reached {
+                self.look_at(number).await?;
+            }
+            self.watermarks.trusted(number)?;
             messages += info.state.messages;
             bytes += info.state.bytes;
             published += info.state.last_sequence;

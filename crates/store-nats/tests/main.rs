@@ -19,4 +19,5 @@ mod objects;
 mod races;
 mod recovery;
 mod replicas;
+mod rolled_back;
 mod semantics;

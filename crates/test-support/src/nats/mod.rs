@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::shared_server::{SharedServer, answers, free_port, wait_until};
-pub use own::{OwnCluster, OwnServer};
+pub use own::{OwnCluster, OwnServer, StreamsCopy};
 
 /// The variable with the URL of a server that is there already.
 const VARIABLE: &str = "WINDLASS_TEST_NATS";

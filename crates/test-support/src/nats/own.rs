@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::{free_port, fresh_prefix, program, wait_for};
@@ -107,6 +107,48 @@ impl OwnServer {
     pub fn lose_everything(&self) {
         assert!(self.child.is_none(), "it runs");
         let _ = fs::remove_dir_all(self.data());
+    }
+}
+
+/// The streams of a server at a moment.
+#[derive(Debug)]
+pub struct StreamsCopy(PathBuf);
+
+impl OwnServer {
+    fn streams(&self) -> PathBuf {
+        self.data().join("jetstream/$G/streams")
+    }
+
+    /// Copies its streams; it must have ended.
+    pub fn copy_streams(&self) -> StreamsCopy {
+        assert!(self.child.is_none(), "it runs");
+        let copy = self.folder.join(format!("copy-{}", fresh_prefix()));
+        copy_folder(&self.streams(), &copy);
+        StreamsCopy(copy)
+    }
+
+    /// Puts the streams back whose names these are, as they were; it must have ended.
+    pub fn put_back(&self, copy: &StreamsCopy, is_one: impl Fn(&str) -> bool) {
+        assert!(self.child.is_none(), "it runs");
+        for entry in fs::read_dir(&copy.0).expect("a copy").flatten() {
+            let name = entry.file_name();
+            if is_one(&name.to_string_lossy()) {
+                let there = self.streams().join(&name);
+                let _ = fs::remove_dir_all(&there);
+                copy_folder(&entry.path(), &there);
+            }
+        }
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder").flatten() {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match from.is_dir() {
+            true => copy_folder(&from, &to),
+            false => drop(fs::copy(from, to).expect("a file")),
+        }
     }
 }
 
