@@ -132,6 +132,8 @@ impl Engine {
             Some(projections) => projections.projection_lag().await?.age_ms,
             None => 0,
         };
+        // Where rows follow a log that is elsewhere, tables are behind it by both.
+        let projector_lag_ms = projector_lag_ms.max(self.store().behind_log_ms().await?);
         let (mine, now) = (owned.session(), self.now());
         let live = Leases::sessions(&**self.store()).await?;
         let held = live.iter().flat_map(|it| &it.partitions).map(|it| it.0 + 1);

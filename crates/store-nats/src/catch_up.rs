@@ -4,14 +4,11 @@
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::response::Response;
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize};
 use windlass_store::{Error, Head};
 
 use crate::codec::LogMessage;
 pub(crate) use crate::intact::last_sequence;
-use crate::layout::LogStream;
 use crate::projector::{Change, ChangeKind};
 use crate::store::Inner;
 use crate::table::{Reader, Row, next_message, reading};
@@ -24,34 +21,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Messages that are applied together.
 const BATCH: usize = 500;
-
-#[derive(Serialize)]
-struct StreamsAsked {
-    subject: String,
-    offset: usize,
-}
-
-/// Streams as the server lists them.
-#[derive(Deserialize)]
-struct StreamsListed {
-    streams: Option<Vec<StreamListed>>,
-}
-
-#[derive(Deserialize)]
-struct StreamListed {
-    config: ListedConfig,
-    state: ListedState,
-}
-
-#[derive(Deserialize)]
-struct ListedConfig {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct ListedState {
-    last_seq: u64,
-}
 
 impl Inner {
     /// Applies everything that is in the streams now.
@@ -73,26 +42,14 @@ impl Inner {
         }
     }
 
-    /// Whether a stream has more than is applied, or is not as it was: one request for all of
-    /// them, because an idle process asks too.
+    /// Whether a stream has more than is applied, or is not as it was.
     async fn is_behind(&self) -> bool {
-        let asked = StreamsAsked {
-            subject: self.names.logs(),
-            offset: 0,
-        };
         let reached = self.watermarks.all_reached();
-        let listed: Result<Response<StreamsListed>, _> =
-            self.js.request("STREAM.LIST", &asked).await;
-        let Ok(Response::Ok(listed)) = listed else {
+        let Ok(ends) = self.listed_ends().await else {
             return true;
         };
-        let listed = listed.streams.unwrap_or_default();
-        let is_applied = |(log, reached): (&LogStream, u64)| {
-            let found = listed.iter().find(|it| it.config.name == log.name);
-            // One that is shorter than what was applied is looked at too.
-            found.is_some_and(|it| it.state.last_seq == reached)
-        };
-        !self.logs.iter().zip(reached).all(is_applied)
+        // One that is shorter than what was applied is looked at too.
+        !ends.into_iter().eq(reached.into_iter().map(Some))
     }
 
     async fn catch_up_stream(&self, stream: usize) -> Result<(), Error> {

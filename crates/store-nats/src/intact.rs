@@ -86,12 +86,14 @@ async fn has_anchor(log: &LogStream, names: &Names, anchor: &Anchor) -> Result<b
     Ok(last.is_none_or(|last| last.sequence > anchor.sequence))
 }
 
-/// Refuses streams that are not those that were applied.
+/// Refuses streams that are not those that were applied; says how many messages they have beyond
+/// that.
 pub(crate) async fn check(
     logs: &[LogStream],
     names: &Names,
     known: &[StoredMark],
-) -> Result<(), OpenError> {
+) -> Result<u64, OpenError> {
+    let mut behind = 0;
     for log in logs {
         let Some(known) = known.iter().find(|it| it.stream == log.name) else {
             continue;
@@ -103,11 +105,12 @@ pub(crate) async fn check(
             )));
         }
         let standing = standing(log, names, known).await;
-        if let Standing::Lost(why) = standing.map_err(OpenError::Away)? {
-            return Err(OpenError::refused(why));
+        match standing.map_err(OpenError::Away)? {
+            Standing::Intact(last) => behind += last - known.sequence,
+            Standing::Lost(why) => return Err(OpenError::refused(why)),
         }
     }
-    Ok(())
+    Ok(behind)
 }
 
 impl Inner {

@@ -24,6 +24,7 @@ mod inbox;
 mod inbox_state;
 mod intact;
 mod keeper;
+mod lag;
 mod layout;
 mod lease_state;
 mod leases;

@@ -22,7 +22,7 @@ use windlass_store::{
 use crate::codec::{ConsumedOffer, Kind, LogMessage};
 use crate::error::damaged;
 use crate::store::{Inner, closed};
-use crate::watermark::Anchor;
+use crate::watermark::{Anchor, KEEP};
 
 /// Changes that are applied together.
 const MOST_CHANGES: usize = 1024;
@@ -152,7 +152,10 @@ pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver
     tokio::spawn(shorten_always(Weak::clone(&inner), ended));
     let mut batch = Vec::new();
     loop {
-        if changes.recv_many(&mut batch, MOST_CHANGES).await == 0 {
+        if await_changes(&inner, &mut changes, &mut batch)
+            .await
+            .is_none()
+        {
             return;
         }
         let awaited = inner.upgrade().map(|it| Arc::clone(&it.projector.awaited));
@@ -181,6 +184,24 @@ pub(crate) async fn run(inner: Weak<Inner>, mut changes: mpsc::UnboundedReceiver
         }
         batch.clear();
     }
+}
+
+/// Waits for changes. If none come for a while, the watermarks are written as they are, so that
+/// other processes see what is applied; none if the store is gone.
+async fn await_changes(
+    inner: &Weak<Inner>,
+    changes: &mut mpsc::UnboundedReceiver<Change>,
+    batch: &mut Vec<Change>,
+) -> Option<()> {
+    let coming = changes.recv_many(batch, MOST_CHANGES);
+    let count = match tokio::time::timeout(KEEP, coming).await {
+        Ok(count) => count,
+        Err(_) => {
+            inner.upgrade()?.keep_watermarks(true).await;
+            changes.recv_many(batch, MOST_CHANGES).await
+        }
+    };
+    (count > 0).then_some(())
 }
 
 /// Lets more changes come, unless there are enough or a caller waits for them.

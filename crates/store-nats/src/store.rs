@@ -78,6 +78,8 @@ pub(crate) struct Inner {
     pub(crate) postgres: PostgresStore,
     pub(crate) projector: Projector,
     pub(crate) watermarks: Watermarks,
+    /// How many messages were not applied when the store was opened.
+    pub(crate) found_behind: u64,
     pub(crate) observed: Mutex<Observations>,
     pub(crate) seen_leases: Mutex<Option<(Instant, LeaseState)>>,
     pub(crate) touched: Touched,
@@ -405,11 +407,11 @@ async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, Op
         work,
         missing,
     } = layout;
-    let watermarks = match settings.rebuilding {
-        true => Watermarks::new(&[], &logs),
+    let (found_behind, watermarks) = match settings.rebuilding {
+        true => (0, Watermarks::new(&[], &logs)),
         false => {
-            intact::check(&logs, &names, &known).await?;
-            Watermarks::new(&known, &logs)
+            let behind = intact::check(&logs, &names, &known).await?;
+            (behind, Watermarks::new(&known, &logs))
         }
     };
     let (projector, queue) = Projector::new();
@@ -447,6 +449,7 @@ async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, Op
         postgres,
         projector,
         watermarks,
+        found_behind,
         observed: Mutex::default(),
         touched: Touched::default(),
         clock,
@@ -513,7 +516,7 @@ impl Inner {
         facts.push(("log_messages".into(), messages.to_string()));
         facts.push(("log_published".into(), published.to_string()));
         facts.push(("log_bytes".into(), bytes.to_string()));
-        facts.push(("projection_lag".into(), self.projector.lag().to_string()));
+        facts.push(("projection_lag".into(), self.behind().await?.to_string()));
         Ok(facts)
     }
 }

@@ -21,7 +21,7 @@ use crate::layout::LogStream;
 const NOTE: (&str, &str) = ("nats", "watermarks");
 
 /// How often they are written.
-const KEEP: Duration = Duration::from_secs(1);
+pub(crate) const KEEP: Duration = Duration::from_secs(1);
 
 /// How often an owner looks for what others left behind.
 const LOOK: Duration = Duration::from_secs(3);

@@ -13,6 +13,7 @@ mod conformance;
 mod deleted;
 mod faults;
 mod idle;
+mod lag;
 mod limits;
 mod login;
 mod objects;

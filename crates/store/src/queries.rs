@@ -115,6 +115,12 @@ pub trait Queries: Send + Sync + 'static {
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunId>, Error>>;
 
+    /// How long the oldest record waits that the rows lack, in milliseconds; 0 where rows are
+    /// written with the records that they come from.
+    fn behind_log_ms(&self) -> Pending<'_, Result<u64, Error>> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
     /// Checks that the store can be read and written.
     fn health(&self) -> Pending<'_, Result<Health, Error>>;
 }

@@ -121,6 +121,10 @@ impl Queries for NatsStore {
         self.after_own(move |postgres| async move { postgres.logged_runs(after, limit).await })
     }
 
+    fn behind_log_ms(&self) -> Pending<'_, Result<u64, Error>> {
+        self.task(move |inner| async move { inner.behind_ms().await })
+    }
+
     fn health(&self) -> Pending<'_, Result<Health, Error>> {
         self.task(move |inner| async move {
             let mut health = inner.postgres.health().await?;
