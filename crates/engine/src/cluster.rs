@@ -20,6 +20,9 @@ use crate::start::{NewRun, StartError};
 /// The lease of the process that keeps house.
 const HOUSEKEEPING: &str = "housekeeping";
 
+/// The note that says when the store was swept last.
+const SWEPT: &str = "swept";
+
 /// How often it does.
 const KEEP_HOUSE: Duration = Duration::from_secs(60);
 
@@ -177,11 +180,33 @@ impl Engine {
         }
         Ok(())
     }
+
+    /// Removes what crashes left in the store, if that was not done for as long as the options
+    /// say, by any process; gives when it is due next.
+    async fn sweep_if_due(&self) -> Result<Millis, Error> {
+        let (store, now) = (self.store(), self.now());
+        let every = u64::try_from(self.options().sweep_every.as_millis()).unwrap_or(u64::MAX);
+        let last = store.note_at(HOUSEKEEPING, SWEPT).await?;
+        let last = last.and_then(|note| String::from_utf8(note).ok()?.parse().ok());
+        match last.map(|last| Millis(last).plus(every)) {
+            Some(due) if due > now => return Ok(due),
+            Some(_) => {
+                store.sweep().await?;
+            }
+            // A new store has nothing to sweep yet.
+            None => {}
+        }
+        let note = now.0.to_string().into_bytes();
+        store.keep_note(HOUSEKEEPING, SWEPT, note).await?;
+        Ok(now.plus(every))
+    }
 }
 
 /// Removes what dead processes left, now and then, in one process at a time, until the engine is
 /// gone.
 pub(crate) async fn keep_house(engine: Weak<Inner>) {
+    // Asked of the store only when it may be so: others do it too.
+    let mut sweep_at = Millis(0);
     loop {
         let Some(engine) = engine.upgrade().map(Engine::of) else {
             return;
@@ -189,12 +214,18 @@ pub(crate) async fn keep_house(engine: Weak<Inner>) {
         // What cannot be removed now is removed the next time.
         if let Ok(Some(_)) = engine.take_lease(HOUSEKEEPING).await {
             let _ = engine.forget_dead_sessions().await;
+            if engine.now() >= sweep_at
+                && let Ok(next) = engine.sweep_if_due().await
+            {
+                sweep_at = next;
+            }
         }
         let stop = engine.stop_token();
+        let wait = KEEP_HOUSE.min(engine.options().sweep_every);
         drop(engine);
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(KEEP_HOUSE) => {}
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }

@@ -56,6 +56,9 @@ pub struct Options {
     /// The tables that are written behind the log, where the store has some; an engine that
     /// serves takes its turn in writing them, and starts the runs that SQL asks for.
     pub projections: Option<Arc<dyn Projections>>,
+    /// How often what crashes left in a store that several processes share is removed, by one of
+    /// them.
+    pub sweep_every: Duration,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
     /// Values read again soon are kept in memory up to this many bytes.
@@ -91,6 +94,7 @@ impl Default for Options {
             drain: Duration::ZERO,
             leases: None,
             projections: None,
+            sweep_every: Duration::from_secs(24 * 3600),
             clock: Arc::new(SystemClock),
             value_cache_bytes: 4 * 1024 * 1024,
             keep_asleep_ms: 1000,

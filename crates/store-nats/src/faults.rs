@@ -2,6 +2,7 @@
 //! database follows, and lose messages as a damaged server does.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::Config;
@@ -192,6 +193,13 @@ impl NatsStore {
     #[doc(hidden)]
     pub fn sweep_objects_later(&self, later: Duration) -> Pending<'_, Result<u64, Error>> {
         self.task(move |inner| async move { inner.sweep_objects(later).await })
+    }
+
+    /// Lets objects count as so much older from now on.
+    #[doc(hidden)]
+    pub fn age_objects_for_tests(&self, by: Duration) {
+        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.inner.later_ms.store(millis, Ordering::Relaxed);
     }
 
     /// How many objects there are, and how many notes of objects.

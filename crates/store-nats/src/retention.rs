@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
@@ -217,6 +219,17 @@ impl Inner {
         Ok(())
     }
 
+    /// Removes all values that no log refers to, and the objects that nothing leads to.
+    async fn sweep_all(&self) -> Result<u64, Error> {
+        let mut removed = 0;
+        let rows = self.indexed().await?;
+        for some in rows.chunks(VALUES) {
+            removed += self.sweep(some.to_vec()).await?;
+        }
+        let later = Duration::from_millis(self.later_ms.load(Ordering::Relaxed));
+        Ok(removed + self.sweep_objects(later).await?)
+    }
+
     /// The bytes of values that logs refer to.
     async fn used_bytes(&self) -> Result<u64, Error> {
         let mut bytes = 0;
@@ -257,13 +270,14 @@ impl Retention for NatsStore {
     fn vacuum(&self) -> Pending<'_, Result<(), Error>> {
         let inner = Arc::clone(&self.inner);
         self.answer(async move {
-            let rows = inner.indexed().await?;
-            for some in rows.chunks(VALUES) {
-                inner.sweep(some.to_vec()).await?;
-            }
-            inner.sweep_objects(std::time::Duration::ZERO).await?;
+            inner.sweep_all().await?;
             inner.postgres.vacuum().await
         })
+    }
+
+    fn sweep(&self) -> Pending<'_, Result<u64, Error>> {
+        let inner = Arc::clone(&self.inner);
+        self.answer(async move { inner.sweep_all().await })
     }
 
     fn uses(&self, run: RunId, digest: &Digest) -> Pending<'_, Result<bool, Error>> {

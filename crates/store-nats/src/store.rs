@@ -83,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) observed: Mutex<Observations>,
     pub(crate) seen_leases: Mutex<Option<(Instant, LeaseState)>>,
     pub(crate) touched: Touched,
+    /// How much older objects count than they are: for tests.
+    pub(crate) later_ms: AtomicU64,
     pub(crate) clock: Clock,
     heads: Mutex<HashMap<RunId, KnownHead>>,
     applied: Mutex<HashMap<RunId, Head>>,
@@ -452,6 +454,7 @@ async fn open(settings: Settings, home: Option<Handle>) -> Result<Arc<Inner>, Op
         found_behind,
         observed: Mutex::default(),
         touched: Touched::default(),
+        later_ms: AtomicU64::new(0),
         clock,
         heads: Mutex::default(),
         applied: Mutex::default(),

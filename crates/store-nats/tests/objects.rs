@@ -1,12 +1,14 @@
-//! Objects that a crash leaves behind.
+//! Objects that a crash leaves behind, and how other programs find values.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{open, settings};
 use windlass_core::Digest;
 use windlass_store::conformance::{must_append, record, row, run_id};
-use windlass_store::{Append, Blob, Blobs as _, HOLD, Head, Retention as _, Wait as _};
+use windlass_store::{Append, Blob, Blobs as _, HOLD, Head, Retention as _, Role, Wait as _};
 use windlass_store_nats::NatsStore;
+use windlass_test_support::cluster::World;
 
 fn value(byte: u8) -> Blob {
     let bytes = vec![byte; 5000];
@@ -54,4 +56,31 @@ fn the_notes_of_removed_objects_are_removed_after_their_time() {
     assert_eq!(store.objects_for_tests().wait().unwrap(), (0, 1));
     assert_eq!(store.sweep_objects_later(HOLD).wait().unwrap(), 0);
     assert_eq!(store.objects_for_tests().wait().unwrap(), (0, 0));
+}
+
+/// No run is ever forgotten, and no operator asks: an engine removes them all the same.
+#[tokio::test]
+async fn engines_without_retention_remove_what_nothing_leads_to() {
+    let settings = settings().blob_grace(HOLD);
+    let store = NatsStore::connect(&settings).await.unwrap();
+    store.orphan_object_for_tests(value(1)).await.unwrap();
+    store.put_blob(value(2)).await.unwrap();
+    store.age_objects_for_tests(HOLD);
+    assert_eq!(store.objects_for_tests().await.unwrap(), (2, 2));
+    let world = World::new(Arc::new(store.clone()));
+    let process = world.join_with(&Role::ALL, |mut options| {
+        options.sweep_every = Duration::from_millis(100);
+        options
+    });
+    let process = process.await;
+    let swept = async {
+        while store.objects_for_tests().await.unwrap() != (1, 1) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let swept = tokio::time::timeout(Duration::from_secs(60), swept).await;
+    swept.expect("the orphan is removed");
+    let kept = store.blob(&value(2).digest).await.unwrap();
+    assert!(kept.is_some(), "its row leads to it, and it is new");
+    world.stop(process).await;
 }

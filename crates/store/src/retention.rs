@@ -40,6 +40,13 @@ pub trait Retention: Send + Sync + 'static {
     /// in steps that do not hold up other callers for long.
     fn vacuum(&self) -> Pending<'_, Result<(), Error>>;
 
+    /// Removes values that no log refers to and nothing holds, and what else a crash left behind,
+    /// once it is old enough; says how many. It is needed also where no run is ever forgotten; a
+    /// store in which crashes leave nothing behind has nothing to do.
+    fn sweep(&self) -> Pending<'_, Result<u64, Error>> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
     /// Whether a run's log refers to a value that is stored under its digest.
     fn uses(&self, run: RunId, digest: &Digest) -> Pending<'_, Result<bool, Error>>;
 }
