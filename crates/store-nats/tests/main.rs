@@ -17,6 +17,7 @@ mod lag;
 mod limits;
 mod login;
 mod objects;
+mod outside;
 mod races;
 mod recovery;
 mod replicas;
