@@ -88,6 +88,7 @@ fn next_round(open: &[Option<Append>]) -> Vec<usize> {
 impl Inner {
     async fn append_one(&self, append: Append) -> Answer {
         self.has_room().map_err(AppendError::Failed)?;
+        self.is_fit().map_err(AppendError::Failed)?;
         let stream = self.stream_number(append.run);
         let trusted = self.watermarks.trusted(stream);
         trusted.map_err(AppendError::Failed)?;

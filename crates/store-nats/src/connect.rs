@@ -5,10 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_nats::rustls::{self, Error::InvalidCertificate};
-use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, ServerInfo};
+use windlass_store::Error;
 
 use crate::OpenError;
 use crate::settings::{Login, Settings, UrlUser};
+use crate::store::Inner;
 
 /// The oldest server that has everything the store uses.
 pub(crate) const OLDEST: (u64, u64) = (2, 14);
@@ -28,15 +30,38 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Client, OpenError> {
     let client = connected
         .map_err(silent)?
         .map_err(|error| not_connected(settings, &error))?;
-    let server = client.server_info();
-    match unfit(&server.version, server.max_payload) {
-        Some(why) => {
-            let version = &server.version;
-            Err(OpenError::refused(format!(
-                "nats-server {version} at {address} {why}"
-            )))
-        }
+    match refusal(settings, &client.server_info()) {
+        Some(why) => Err(OpenError::refused(why)),
         None => Ok(client),
+    }
+}
+
+/// Why the server that a client is connected to now cannot be worked with.
+fn refusal(settings: &Settings, server: &ServerInfo) -> Option<String> {
+    let why = unfit(&server.version, server.max_payload)?;
+    let ServerInfo {
+        server_name,
+        version,
+        ..
+    } = server;
+    let address = settings.address();
+    Some(format!(
+        "nats-server {version} ({server_name}) at {address} {why}"
+    ))
+}
+
+impl Inner {
+    /// Fails if a client has been connected to a server that cannot be worked with: after a
+    /// connection was lost it takes any server of the cluster. It is looked at whenever the server
+    /// is to be relied on, because the client learns who it is only after it has said that it is
+    /// connected.
+    pub(crate) fn is_fit(&self) -> Result<(), Error> {
+        for client in [self.client.clone(), self.log.client()] {
+            if let Some(why) = refusal(&self.settings, &client.server_info()) {
+                return Err(Error::Unavailable(why));
+            }
+        }
+        Ok(())
     }
 }
 

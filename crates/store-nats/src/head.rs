@@ -37,6 +37,7 @@ async fn named<T>(log: &LogStream, answer: Result<T, Error>) -> Result<T, Error>
 impl Inner {
     /// Where a run's log ends now.
     pub(crate) async fn end(&self, run: RunId) -> Result<End, Error> {
+        self.is_fit()?;
         self.watermarks.trusted(self.stream_number(run))?;
         self.found_end(run).await
     }

@@ -492,6 +492,7 @@ pub(crate) fn closed() -> Error {
 impl Inner {
     /// What is worth knowing of the servers and streams.
     pub(crate) async fn facts(&self) -> Result<Vec<(String, String)>, Error> {
+        self.is_fit()?;
         let server = self.client.server_info();
         let mut facts = vec![
             ("nats_server".to_owned(), server.version.clone()),

@@ -11,6 +11,7 @@ mod acknowledged;
 mod common;
 mod conformance;
 mod deleted;
+mod failover;
 mod faults;
 mod idle;
 mod lag;
