@@ -135,9 +135,9 @@ impl Inner {
                     self.unclaim(&made).await;
                     is_fresh = true;
                 }
-                // Without replicas no other server has stored it.
+                // No other server can have stored it.
                 Err(PublishFault::Unknown(error @ Error::Full(_)))
-                    if self.settings.replicas == 1 =>
+                    if self.client.server_info().cluster.is_none() =>
                 {
                     self.unclaim(&made).await;
                     return Err(AppendError::Failed(error));

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::Config;
+use futures_util::TryStreamExt as _;
 use windlass_core::RunId;
 use windlass_store::{Append, Blob, Error, Pending};
 
@@ -143,6 +144,17 @@ impl NatsStore {
             let changed = inner.js.update_stream(&config).await;
             changed.map_err(|error| unavailable(&name, &error))?;
             Ok(())
+        })
+    }
+
+    /// How many replicas each stream and bucket of the account has, by name.
+    #[doc(hidden)]
+    pub fn replicas_for_tests(&self) -> Pending<'_, Result<Vec<(String, usize)>, Error>> {
+        self.task(move |inner| async move {
+            let streams = inner.js.streams().try_collect::<Vec<_>>().await;
+            let streams = streams.map_err(|error| unavailable("the streams", &error))?;
+            let streams = streams.into_iter().map(|it| it.config);
+            Ok(streams.map(|it| (it.name, it.num_replicas)).collect())
         })
     }
 

@@ -48,7 +48,7 @@ impl Inner {
     /// Makes again what is missing and can be.
     pub(crate) async fn mend(&self) -> Result<(), OpenError> {
         for table in [&self.inbox, &self.leases, &self.work] {
-            layout::ensure(&self.js, table.config.clone()).await?;
+            layout::make_again(&self.js, table, &self.logs).await?;
         }
         if self.begin_filling(&self.claims).await? {
             // Records whose claims were made in the stream that is gone are published by then, or
@@ -72,7 +72,7 @@ impl Inner {
         if layout::filling(table).await? == Filling::Done {
             return Ok(false);
         }
-        layout::begin_filling(&self.names, table).await?;
+        layout::begin_filling(&self.names, table, &self.logs).await?;
         Ok(layout::filling(table).await? == Filling::UnderWay)
     }
 

@@ -18,6 +18,7 @@ use crate::alone::alone;
 use crate::catch_up::StoredMark;
 use crate::error::{REBUILD, names_no_stream, unavailable};
 use crate::names::{self, Names};
+use crate::replicas::Replicas;
 use crate::settings::{MOST_STREAMS, Settings};
 use crate::table::Table;
 
@@ -99,22 +100,23 @@ pub(crate) async fn open(
     known: &[StoredMark],
 ) -> Result<Layout, OpenError> {
     let missing = Arc::<Notify>::default();
-    let leases = bucket(settings, &names.lease_bucket());
+    let (counts, replicas) = counts(js, names, settings).await?;
+    let (partitions, streams) = counts;
+    let leases = bucket(replicas, &names.lease_bucket());
     let had_leases = config(js, &leases.name).await?.is_some();
-    let leases = made(js, leases, &missing).await?;
+    let leases = made(js, leases, replicas, &missing).await?;
     if settings.rebuilding {
         alone(names, &leases, had_leases).await?;
     }
     let is_known = |name: &str| known.iter().any(|it| it.stream == name);
-    let (partitions, streams) = counts(js, names, settings).await?;
     let mut logs = Vec::new();
     for number in 0..streams {
         let name = names.log_stream(number);
         if !settings.rebuilding && is_known(&name) && config(js, &name).await?.is_none() {
             return Err(OpenError::refused(deleted(&name)));
         }
-        let config = log_config(names, settings, number, (partitions, streams));
-        let created = ensure(js, config).await?;
+        let config = log_config(names, replicas, number, counts);
+        let created = ensure(js, config, replicas).await?;
         logs.push(LogStream {
             stream: stream(js, &name).await?,
             name,
@@ -122,22 +124,20 @@ pub(crate) async fn open(
         });
     }
     let is_new = !(0..streams).any(|number| is_known(&names.log_stream(number)));
-    let objects = objects(js, names, settings, is_new || settings.rebuilding).await?;
-    let found = |config: Config| table(js, config, &missing);
-    let filled = |config: Config| async {
-        match is_new {
-            true => made(js, config, &missing).await,
-            false => found(config).await,
-        }
-    };
-    let inbox = plain_table(settings, names.inbox_stream(), names.inbox_all());
+    let objects = objects(js, names, replicas, is_new || settings.rebuilding).await?;
+    let claims = bucket(replicas, &names.claim_bucket());
+    let index = bucket(replicas, &names.index_bucket());
+    for wanted in [&claims, &index] {
+        ensure_filled(js, names, wanted, replicas, is_new).await?;
+    }
+    let inbox = plain_table(replicas, names.inbox_stream(), names.inbox_all());
     let inbox = Config {
         max_bytes: INBOX_BYTES,
         allow_message_ttl: true,
         ..inbox
     };
     // In memory: it is gone after a restart of the server, and made again.
-    let work = plain_table(settings, names.work_stream(), names.work_all());
+    let work = plain_table(replicas, names.work_stream(), names.work_all());
     let work = Config {
         storage: StorageType::Memory,
         max_bytes: WORK_BYTES,
@@ -147,19 +147,19 @@ pub(crate) async fn open(
     Ok(Layout {
         logs,
         partitions,
-        inbox: made(js, inbox, &missing).await?,
+        inbox: made(js, inbox, replicas, &missing).await?,
         leases,
-        claims: filled(bucket(settings, &names.claim_bucket())).await?,
-        index: filled(bucket(settings, &names.index_bucket())).await?,
+        claims: table(js, claims, &missing).await?,
+        index: table(js, index, &missing).await?,
         objects,
-        work: made(js, work, &missing).await?,
+        work: made(js, work, replicas, &missing).await?,
         missing,
     })
 }
 
 fn log_config(
     names: &Names,
-    settings: &Settings,
+    replicas: Replicas,
     number: u32,
     (partitions, streams): (u32, u32),
 ) -> Config {
@@ -167,7 +167,7 @@ fn log_config(
     let mut config = Config {
         name: names.log_stream(number),
         subjects: subjects.map(|it| names.logs_of(it)).collect(),
-        ..plain(settings)
+        ..plain(replicas)
     };
     let counts = [(PARTITIONS_KEY, partitions), (STREAMS_KEY, streams)];
     for (key, count) in counts {
@@ -176,39 +176,43 @@ fn log_config(
     config
 }
 
-fn plain_table(settings: &Settings, name: String, subject: String) -> Config {
+fn plain_table(replicas: Replicas, name: String, subject: String) -> Config {
     Config {
         name,
         subjects: vec![subject],
         max_messages_per_subject: 1,
-        ..plain(settings)
+        ..plain(replicas)
     }
 }
 
-fn bucket(settings: &Settings, bucket: &str) -> Config {
+fn bucket(replicas: Replicas, bucket: &str) -> Config {
     let (name, keys) = (names::bucket_stream(bucket), names::bucket_key(bucket, ">"));
     Config {
         allow_rollup: true,
-        ..plain_table(settings, name, keys)
+        ..plain_table(replicas, name, keys)
     }
 }
 
 /// What all streams have in common. New messages are refused at a limit: old ones are never
 /// dropped for them.
-fn plain(settings: &Settings) -> Config {
+fn plain(replicas: Replicas) -> Config {
     Config {
         discard: DiscardPolicy::New,
         storage: StorageType::File,
-        num_replicas: settings.replicas,
+        num_replicas: replicas.of_new(),
         allow_direct: true,
         metadata: HashMap::from([(VERSION_KEY.to_owned(), VERSION.to_string())]),
         ..Config::default()
     }
 }
 
-/// How many partitions and streams there are, or are to be. Any of the streams says it: some may
-/// be lost.
-async fn counts(js: &Context, names: &Names, settings: &Settings) -> Result<(u32, u32), OpenError> {
+/// How many partitions and streams there are, or are to be, and how many replicas streams are to
+/// have. Any of the streams says it: some may be lost.
+async fn counts(
+    js: &Context,
+    names: &Names,
+    settings: &Settings,
+) -> Result<((u32, u32), Replicas), OpenError> {
     for stream in 0..MOST_STREAMS {
         let name = names.log_stream(stream);
         let Some(found) = config(js, &name).await? else {
@@ -222,16 +226,23 @@ async fn counts(js: &Context, names: &Names, settings: &Settings) -> Result<(u32
                 ))
             })
         };
-        return Ok((number(PARTITIONS_KEY)?, number(STREAMS_KEY)?));
+        let replicas = Replicas::wanted(settings, Some(found.num_replicas));
+        return Ok(((number(PARTITIONS_KEY)?, number(STREAMS_KEY)?), replicas));
     }
-    Ok((settings.partitions, settings.stream_count()))
+    let counts = (settings.partitions, settings.stream_count());
+    Ok((counts, Replicas::wanted(settings, None)))
 }
 
 /// A stream's configuration, if it exists.
 pub(crate) async fn config(js: &Context, name: &str) -> Result<Option<Config>, OpenError> {
+    Ok(info(js, name).await?.map(|it| it.config))
+}
+
+/// How a stream is now, if it exists.
+pub(crate) async fn info(js: &Context, name: &str) -> Result<Option<Info>, OpenError> {
     use async_nats::jetstream::context::GetStreamErrorKind as Kind;
     match js.get_stream(name).await {
-        Ok(stream) => Ok(Some(stream.cached_info().config.clone())),
+        Ok(stream) => Ok(Some(stream.cached_info().clone())),
         Err(error) => match error.kind() {
             Kind::JetStream(told)
                 if told.error_code() == async_nats::jetstream::ErrorCode::STREAM_NOT_FOUND =>
@@ -260,52 +271,25 @@ fn is_off(js: &Context) -> bool {
 }
 
 /// Makes a stream, or checks and changes the one that is there; gives when it was made.
-pub(crate) async fn ensure(js: &Context, wanted: Config) -> Result<String, OpenError> {
+async fn ensure(js: &Context, wanted: Config, replicas: Replicas) -> Result<String, OpenError> {
     let name = wanted.name.clone();
-    let refused = |error: &dyn std::fmt::Display| {
-        OpenError::refused(format!(
-            "JetStream refuses the stream {name}: {error}; check nats_replicas, the limits of \
-             the account and the servers' storage"
-        ))
-    };
     if let Some(found) = config(js, &name).await? {
-        check(&found, &wanted)?;
-        let has_limit = found.max_bytes > 0;
-        if found.num_replicas != wanted.num_replicas
-            || (wanted.allow_message_ttl && !found.allow_message_ttl)
-        {
-            let changed = Config {
-                num_replicas: wanted.num_replicas,
-                allow_message_ttl: found.allow_message_ttl || wanted.allow_message_ttl,
-                ..found
-            };
-            js.update_stream(&changed)
-                .await
-                .map_err(|error| refused(&error))?;
-        }
-        if wanted.max_bytes > 0 && !has_limit {
-            limit(js, &wanted).await;
-        }
+        adapt(js, found, &wanted, replicas).await?;
     } else if let Err(error) = js.create_stream(wanted.clone()).await {
         // Another process may have made it in between.
         match config(js, &name).await? {
-            Some(found) => check(&found, &wanted)?,
-            None => return Err(refused(&error)),
+            Some(found) => adapt(js, found, &wanted, replicas).await?,
+            None => return Err(refused_stream(&name, &error)),
         }
     }
-    let made = js
-        .get_stream(&name)
-        .await
-        .map_err(|error| refused(&error))?;
+    let made = js.get_stream(&name).await;
+    let made = made.map_err(|error| refused_stream(&name, &error))?;
     Ok(made.cached_info().created.to_string())
 }
 
 /// Limits the bytes of a stream that an earlier version made without a limit. If the server has not
 /// so much storage to reserve, it stays as it is.
-async fn limit(js: &Context, wanted: &Config) {
-    let Ok(Some(found)) = config(js, &wanted.name).await else {
-        return;
-    };
+async fn limit(js: &Context, found: Config, wanted: &Config) {
     let limited = Config {
         max_bytes: wanted.max_bytes,
         ..found
@@ -313,9 +297,66 @@ async fn limit(js: &Context, wanted: &Config) {
     let _ = js.update_stream(&limited).await;
 }
 
-/// Whether a stream that is there can be worked with.
-fn check(found: &Config, wanted: &Config) -> Result<(), OpenError> {
-    let name = &wanted.name;
+/// The same for a stream that is filled before it is used. One that is missing in an installation
+/// that is not new is made by the keeper.
+async fn ensure_filled(
+    js: &Context,
+    names: &Names,
+    wanted: &Config,
+    replicas: Replicas,
+    is_new: bool,
+) -> Result<(), OpenError> {
+    match config(js, &wanted.name).await? {
+        Some(found) if found.subject_transform.is_some() => {
+            adapt(js, found, &while_filling(names, wanted), replicas).await
+        }
+        Some(found) => adapt(js, found, wanted, replicas).await,
+        None if is_new => ensure(js, wanted.clone(), replicas).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+fn refused_stream(name: &str, error: &dyn std::fmt::Display) -> OpenError {
+    OpenError::refused(format!(
+        "JetStream refuses the stream {name}: {error}; check nats_replicas, the limits of the \
+         account and the servers' storage"
+    ))
+}
+
+/// Checks a stream that is there, and changes it where that is asked for.
+async fn adapt(
+    js: &Context,
+    found: Config,
+    wanted: &Config,
+    replicas: Replicas,
+) -> Result<(), OpenError> {
+    check_version(&found)?;
+    check_rules(&found, wanted)?;
+    let changed = Config {
+        num_replicas: replicas.of_found(found.num_replicas),
+        allow_message_ttl: found.allow_message_ttl || wanted.allow_message_ttl,
+        ..found.clone()
+    };
+    update(js, &found, &changed).await?;
+    if wanted.max_bytes > 0 && found.max_bytes <= 0 {
+        limit(js, changed, wanted).await;
+    }
+    Ok(())
+}
+
+/// Changes a stream if anything is to be changed.
+async fn update(js: &Context, found: &Config, changed: &Config) -> Result<(), OpenError> {
+    if found == changed {
+        return Ok(());
+    }
+    let updated = js.update_stream(changed).await;
+    updated.map_err(|error| refused_stream(&found.name, &error))?;
+    Ok(())
+}
+
+/// Whether a stream that is there was made by this program or an older one.
+fn check_version(found: &Config) -> Result<(), OpenError> {
+    let name = &found.name;
     let version = found.metadata.get(VERSION_KEY);
     let Some(version) = version.and_then(|it| it.parse::<u32>().ok()) else {
         return Err(OpenError::refused(format!(
@@ -326,6 +367,11 @@ fn check(found: &Config, wanted: &Config) -> Result<(), OpenError> {
         let text = format!("the stream {name} has layout {version}, of a newer program");
         return Err(OpenError::Refused(windlass_store::Error::TooNew(text)));
     }
+    Ok(())
+}
+
+/// Whether a stream that is there keeps its messages as it must.
+fn check_rules(found: &Config, wanted: &Config) -> Result<(), OpenError> {
     if found.subjects != wanted.subjects
         // The server writes "no limit" as -1.
         || found.max_messages_per_subject.max(0) != wanted.max_messages_per_subject.max(0)
@@ -336,8 +382,9 @@ fn check(found: &Config, wanted: &Config) -> Result<(), OpenError> {
         || found.max_age != wanted.max_age
     {
         return Err(OpenError::refused(format!(
-            "the stream {name} was changed by another program: its subjects, limits or storage \
-             are not those that Windlass made"
+            "the stream {} was changed by another program: its subjects, limits or storage are \
+             not those that Windlass made",
+            wanted.name
         )));
     }
     Ok(())
@@ -348,8 +395,13 @@ async fn stream(js: &Context, name: &str) -> Result<Stream<()>, OpenError> {
     found.map_err(|error| OpenError::away(format!("the stream {name}: {error}")))
 }
 
-async fn made(js: &Context, config: Config, missing: &Arc<Notify>) -> Result<Table, OpenError> {
-    ensure(js, config.clone()).await?;
+async fn made(
+    js: &Context,
+    config: Config,
+    replicas: Replicas,
+    missing: &Arc<Notify>,
+) -> Result<Table, OpenError> {
+    ensure(js, config.clone(), replicas).await?;
     table(js, config, missing).await
 }
 
@@ -367,30 +419,76 @@ async fn table(js: &Context, config: Config, missing: &Arc<Notify>) -> Result<Ta
 async fn objects(
     js: &Context,
     names: &Names,
-    settings: &Settings,
+    replicas: Replicas,
     may_make: bool,
 ) -> Result<ObjectStore, OpenError> {
     let bucket = names.blob_bucket();
-    let there = config(js, &names::object_stream(&bucket)).await?.is_some();
-    if !there && !may_make {
-        return Err(OpenError::refused(values_deleted(&bucket)));
+    let name = names::object_stream(&bucket);
+    let refused = |error: &dyn std::fmt::Display| {
+        OpenError::refused(format!(
+            "JetStream refuses the object store {bucket}: {error}"
+        ))
+    };
+    if config(js, &name).await?.is_none() {
+        if !may_make {
+            return Err(OpenError::refused(values_deleted(&bucket)));
+        }
+        let wanted = object_store::Config {
+            bucket: bucket.clone(),
+            num_replicas: replicas.of_new(),
+            ..object_store::Config::default()
+        };
+        let made = js.create_object_store(wanted).await;
+        // Another process may have made it in between.
+        if let (Err(error), None) = (made, config(js, &name).await?) {
+            return Err(refused(&error));
+        }
     }
-    let config = object_store::Config {
-        bucket: bucket.clone(),
-        num_replicas: settings.replicas,
-        ..object_store::Config::default()
-    };
-    let made = match there {
-        true => Ok(()),
-        false => js.create_object_store(config).await.map(|_| ()),
-    };
+    if let Some(found) = config(js, &name).await? {
+        let wanted = Config {
+            name,
+            subjects: names::object_subjects(&bucket),
+            ..plain(replicas)
+        };
+        check_rules(&found, &wanted)?;
+        let changed = Config {
+            num_replicas: replicas.of_found(found.num_replicas),
+            ..found.clone()
+        };
+        update(js, &found, &changed).await?;
+    }
     let found = js.get_object_store(&bucket).await;
-    found.map_err(|error| match made {
-        Ok(()) => OpenError::away(format!("the object store {bucket}: {error}")),
-        Err(refused) => OpenError::refused(format!(
-            "JetStream refuses the object store {bucket}: {refused}"
-        )),
-    })
+    found.map_err(|error| OpenError::away(format!("the object store {bucket}: {error}")))
+}
+
+/// Makes the stream of a table again if it is gone.
+pub(crate) async fn make_again(
+    js: &Context,
+    table: &Table,
+    logs: &[LogStream],
+) -> Result<(), OpenError> {
+    let wanted = as_replicated_as_logs(js, &table.config, logs).await?;
+    ensure(js, wanted, Replicas::AS_THEY_ARE).await?;
+    Ok(())
+}
+
+/// What a table is made of, in as many replicas as the logs have by now: another process may have
+/// changed them since this one looked.
+async fn as_replicated_as_logs(
+    js: &Context,
+    wanted: &Config,
+    logs: &[LogStream],
+) -> Result<Config, OpenError> {
+    let mut wanted = wanted.clone();
+    if config(js, &wanted.name).await?.is_none() {
+        for log in logs {
+            if let Some(found) = config(js, &log.name).await? {
+                wanted.num_replicas = found.num_replicas;
+                break;
+            }
+        }
+    }
+    Ok(wanted)
 }
 
 /// How the stream of a table stands that is filled before it is used.
@@ -404,8 +502,8 @@ pub(crate) enum Filling {
 
 /// A stream that is filled listens elsewhere and stores what it hears under the subjects of the
 /// table, so no process takes it for the whole before it is.
-fn filling_config(names: &Names, table: &Table) -> Config {
-    let own = &table.config.subjects[0];
+fn while_filling(names: &Names, table: &Config) -> Config {
+    let own = &table.subjects[0];
     let elsewhere = names.filling(own);
     Config {
         subjects: vec![elsewhere.clone()],
@@ -413,7 +511,7 @@ fn filling_config(names: &Names, table: &Table) -> Config {
             source: elsewhere,
             destination: own.clone(),
         }),
-        ..table.config.clone()
+        ..table.clone()
     }
 }
 
@@ -427,9 +525,13 @@ pub(crate) async fn filling(table: &Table) -> Result<Filling, OpenError> {
 }
 
 /// Makes the stream of a table so that it can be filled; another process may have made it.
-pub(crate) async fn begin_filling(names: &Names, table: &Table) -> Result<(), OpenError> {
-    let wanted = filling_config(names, table);
-    let made = table.js.create_stream(wanted).await;
+pub(crate) async fn begin_filling(
+    names: &Names,
+    table: &Table,
+    logs: &[LogStream],
+) -> Result<(), OpenError> {
+    let wanted = as_replicated_as_logs(&table.js, &table.config, logs).await?;
+    let made = table.js.create_stream(while_filling(names, &wanted)).await;
     match filling(table).await? {
         Filling::Missing => Err(OpenError::away(format!(
             "the stream {} cannot be made again: {}",
@@ -442,7 +544,18 @@ pub(crate) async fn begin_filling(names: &Names, table: &Table) -> Result<(), Op
 
 /// Lets the stream of a table be used.
 pub(crate) async fn end_filling(table: &Table) -> Result<(), OpenError> {
-    let changed = table.js.update_stream(&table.config).await;
+    let Some(found) = config(&table.js, &table.name).await? else {
+        return Err(OpenError::away(format!(
+            "the stream {} was deleted while it was filled",
+            table.name
+        )));
+    };
+    let whole = Config {
+        subjects: table.config.subjects.clone(),
+        subject_transform: None,
+        ..found
+    };
+    let changed = table.js.update_stream(&whole).await;
     match filling(table).await? {
         Filling::Done => Ok(()),
         Filling::Missing | Filling::UnderWay => Err(OpenError::away(format!(

@@ -37,6 +37,7 @@ mod raw;
 mod recent;
 mod refusal;
 mod relational;
+mod replicas;
 mod restore;
 mod retention;
 mod settings;

@@ -133,6 +133,11 @@ pub(crate) fn object_stream(bucket: &str) -> String {
     format!("OBJ_{bucket}")
 }
 
+/// The subjects of an object store: those of bytes, and of what is noted of objects.
+pub(crate) fn object_subjects(bucket: &str) -> Vec<String> {
+    vec![format!("$O.{bucket}.C.>"), object_notes(bucket)]
+}
+
 /// The subjects of what is noted of the objects of a store.
 pub(crate) fn object_notes(bucket: &str) -> String {
     format!("$O.{bucket}.M.>")

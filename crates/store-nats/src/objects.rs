@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::stream::Info;
 use serde::Deserialize;
 use windlass_core::Digest;
 use windlass_store::Error;
@@ -46,12 +47,15 @@ impl ListedObject {
 impl Inner {
     /// Fails if the object store was deleted.
     pub(crate) async fn has_objects(&self) -> Result<(), Error> {
+        self.objects_now().await.map(|_| ())
+    }
+
+    /// How the stream of the object store is now.
+    pub(crate) async fn objects_now(&self) -> Result<Info, Error> {
         let bucket = self.names.blob_bucket();
-        let found = layout::config(&self.js, &object_stream(&bucket)).await;
-        match found.map_err(OpenError::into_error)? {
-            Some(_) => Ok(()),
-            None => Err(Error::Unavailable(values_deleted(&bucket))),
-        }
+        let found = layout::info(&self.js, &object_stream(&bucket)).await;
+        let found = found.map_err(OpenError::into_error)?;
+        found.ok_or_else(|| Error::Unavailable(values_deleted(&bucket)))
     }
 
     /// Every object, also those whose bytes were removed.

@@ -78,7 +78,9 @@ pub struct Settings {
     pub(crate) login: Login,
     pub(crate) root_certificates: Option<PathBuf>,
     pub(crate) require_tls: bool,
-    pub(crate) replicas: usize,
+    /// As named; else streams stay as they are.
+    pub(crate) replicas: Option<usize>,
+    pub(crate) lowers_replicas: bool,
     pub(crate) partitions: u32,
     pub(crate) streams: Option<u32>,
     pub(crate) answer_time: Duration,
@@ -129,7 +131,8 @@ impl Settings {
             login: Login::InUrl,
             root_certificates: None,
             require_tls: false,
-            replicas: 1,
+            replicas: None,
+            lowers_replicas: false,
             partitions: 16,
             streams: None,
             answer_time: Duration::from_secs(5),
@@ -180,10 +183,19 @@ impl Settings {
         self
     }
 
-    /// How many servers of a cluster keep each message: 1, 3 or 5.
+    /// How many servers of a cluster keep each message: 1, 3 or 5. Streams that have fewer are
+    /// raised. Without it they stay as they are, and a new installation gets 1.
     #[must_use]
     pub fn replicas(mut self, count: usize) -> Self {
-        self.replicas = count.clamp(1, 5);
+        self.replicas = Some(count.clamp(1, 5));
+        self
+    }
+
+    /// Whether streams that have more replicas than [`Settings::replicas`] are lowered: for a
+    /// server, whose operator chose their number.
+    #[must_use]
+    pub fn lower_replicas(mut self, lowers: bool) -> Self {
+        self.lowers_replicas = lowers;
         self
     }
 
@@ -261,7 +273,10 @@ impl Settings {
     /// With one replica the syncs of streams run side by side, so each partition has its own;
     /// with several, Raft groups writes, and few streams are faster.
     pub(crate) fn stream_count(&self) -> u32 {
-        let most = if self.replicas == 1 { MOST_STREAMS } else { 4 };
+        let most = match self.replicas {
+            None | Some(1) => MOST_STREAMS,
+            Some(_) => 4,
+        };
         self.streams.unwrap_or(most).min(self.partitions)
     }
 }

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use async_nats::Client;
 use async_nats::jetstream::context::{Context, ContextBuilder};
 use async_nats::jetstream::object_store::ObjectStore;
+use async_nats::jetstream::stream::{Info, State};
+use futures_util::future::{join_all, try_join_all};
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::JoinHandle;
 use windlass_core::RunId;
@@ -26,6 +28,7 @@ use crate::lease_state::{LeaseState, Observations};
 use crate::mirror::{self, Mirror};
 use crate::names::Names;
 use crate::projector::{self, Projector};
+use crate::replicas;
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::wakes::Bells;
@@ -494,33 +497,54 @@ impl Inner {
     pub(crate) async fn facts(&self) -> Result<Vec<(String, String)>, Error> {
         self.is_fit()?;
         let server = self.client.server_info();
+        let (streams, away) = self.streams_now().await?;
         let mut facts = vec![
             ("nats_server".to_owned(), server.version.clone()),
             ("nats_prefix".to_owned(), self.settings.prefix.clone()),
-            (
-                "nats_replicas".to_owned(),
-                self.settings.replicas.to_string(),
-            ),
-            ("log_partitions".to_owned(), self.partitions.to_string()),
-            ("log_streams".to_owned(), self.logs.len().to_string()),
         ];
-        let (mut messages, mut bytes, mut published) = (0, 0, 0);
-        for (number, log) in self.logs.iter().enumerate() {
-            let reached = self.watermarks.reached(number);
-            let info = log.info().await?;
-            if info.state.last_sequence < reached {
+        for (number, log) in streams[..self.logs.len()].iter().enumerate() {
+            if log.state.last_sequence < self.watermarks.reached(number) {
                 self.look_at(number).await?;
             }
             self.watermarks.trusted(number)?;
-            messages += info.state.messages;
-            bytes += info.state.bytes;
-            published += info.state.last_sequence;
         }
-        self.has_objects().await?;
-        facts.push(("log_messages".into(), messages.to_string()));
+        facts.extend(replicas::facts(self.settings.replicas, &streams));
+        facts.extend(away);
+        facts.push(("log_partitions".into(), self.partitions.to_string()));
+        facts.push(("log_streams".into(), self.logs.len().to_string()));
+        let logs = &streams[..self.logs.len()];
+        let sum = |count: fn(&State) -> u64| logs.iter().map(|it| count(&it.state)).sum::<u64>();
+        facts.push(("log_messages".into(), sum(|it| it.messages).to_string()));
+        let published = sum(|it| it.last_sequence);
         facts.push(("log_published".into(), published.to_string()));
-        facts.push(("log_bytes".into(), bytes.to_string()));
+        facts.push(("log_bytes".into(), sum(|it| it.bytes).to_string()));
         facts.push(("projection_lag".into(), self.behind().await?.to_string()));
         Ok(facts)
+    }
+
+    /// How the streams are now, those of logs first. One that is made again by itself may be
+    /// missing, and one that does not answer is told; the others must be there.
+    async fn streams_now(&self) -> Result<(Vec<Info>, Vec<(String, String)>), Error> {
+        let mut streams = try_join_all(self.logs.iter().map(LogStream::info)).await?;
+        let tables = [
+            &self.inbox,
+            &self.work,
+            &self.leases,
+            &self.claims,
+            &self.index,
+        ];
+        let tables = tables.map(|table| async move {
+            let found = layout::info(&self.js, &table.name).await;
+            found.map_err(|error| format!("{}: {error}", table.name))
+        });
+        let mut away = Vec::new();
+        for found in join_all(tables).await {
+            match found {
+                Ok(found) => streams.extend(found),
+                Err(told) => away.push(("nats_stream_away".to_owned(), told)),
+            }
+        }
+        streams.push(self.objects_now().await?);
+        Ok((streams, away))
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod acknowledged;
+mod behind;
 mod common;
 mod conformance;
 mod deleted;
