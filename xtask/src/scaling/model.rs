@@ -36,6 +36,10 @@ impl Backend {
         }
     }
 
+    fn is_nats(self) -> bool {
+        matches!(self, Self::NatsOne | Self::NatsThree)
+    }
+
     fn replicas(self) -> u64 {
         match self {
             Self::NatsThree => 3,
@@ -49,7 +53,8 @@ impl Backend {
 pub(super) enum Workers {
     /// In the orchestrators' processes: an attempt costs a record alone.
     Beside,
-    /// In processes of their own: an attempt is also an item of work and an outcome in the inbox.
+    /// In processes of their own: an attempt is also an item of work and an outcome in the inbox,
+    /// each with the writes of its rows.
     Apart,
 }
 
@@ -68,6 +73,8 @@ pub(super) struct Plan {
     pub(super) records: u64,
     pub(super) installations: u64,
     pub(super) streams: u64,
+    /// In the streams of logs: one for each run that is kept.
+    pub(super) subjects: u64,
     pub(super) partitions: u64,
     pub(super) databases: u64,
     pub(super) api: u64,
@@ -100,6 +107,7 @@ impl Model<'_> {
         let get = |name: &str| self.0.get(name);
         let (nodes, records) = (get("run.nodes")?, get("run.records")?);
         let apart = workers == Workers::Apart;
+        let outcomes = nodes * get("outcome.writes")?;
         let mut bounds = Vec::new();
         let mut bound = |what, runs| bounds.push(Bound { what, runs });
         if backend == Backend::Embedded {
@@ -109,26 +117,40 @@ impl Model<'_> {
             bound("slots", attempts / nodes);
             return Ok(bounds);
         }
-        // On PostgreSQL an outcome is a row of the same database; on NATS a message.
-        let outcomes = match (apart, backend) {
-            (true, Backend::Postgres) => nodes,
+        // On PostgreSQL outcomes are rows of the same database; on NATS messages.
+        let beside_records = match (apart, backend) {
+            (true, Backend::Postgres) => outcomes,
             _ => 0,
         };
-        bound("database", get("postgres.records")? / (records + outcomes));
-        if let Some(key) = prefix(backend) {
-            bound("log", get(&format!("{key}.records"))? / records);
-            if apart {
-                bound("inbox", get(&format!("{key}.outcomes"))? / nodes);
-            }
+        let rows = records + beside_records;
+        bound("database", get("postgres.records")? / rows);
+        let of = |what: &str| get(&format!("{}.{what}", prefix(backend)));
+        bound("engine", of("engine-records")? / rows);
+        if backend.is_nats() {
+            bound("log", of("records")? / records);
+            bound("subjects", self.most_subjects()? / self.kept_seconds()?);
         }
         if apart {
+            if backend.is_nats() {
+                bound("inbox", of("outcomes")? / outcomes);
+            }
             let items = match backend {
                 Backend::Postgres => get("postgres.work-items")?,
                 _ => get("nats.work-items")?,
             };
-            bound("work queue", items / nodes);
+            bound("work queue", items / (nodes * get("work.writes")?));
         }
         Ok(bounds)
+    }
+
+    /// How many subjects one nats-server holds: each replica of a stream has all of them in memory.
+    fn most_subjects(&self) -> Result<u64> {
+        Ok(self.0.get("nats.server-memory")? / self.0.get("nats.subject-memory")?)
+    }
+
+    /// How long a run that has ended keeps its subject.
+    fn kept_seconds(&self) -> Result<u64> {
+        Ok(self.0.get("run.kept-days")? * SECONDS_A_DAY)
     }
 
     /// The least bound of an installation.
@@ -149,6 +171,7 @@ impl Model<'_> {
             records,
             installations,
             streams: 0,
+            subjects: 0,
             partitions: installations,
             databases: 0,
             api: 0,
@@ -156,10 +179,11 @@ impl Model<'_> {
             workers: 0,
             database_connections: 0,
             nats_connections: 0,
-            network_bytes: self.network(backend, runs)?,
+            network_bytes: 0,
             disk_bytes: self.disk(backend, runs)?,
         };
         if backend == Backend::Embedded {
+            plan.network_bytes = self.network(backend, runs, 1)?;
             return Ok(plan);
         }
         // Two of each role and installation, so that one may stop.
@@ -177,9 +201,11 @@ impl Model<'_> {
         let connections = processes.div_ceil(plan.databases) * get("process.connections")?;
         plan.database_connections = connections;
         plan.partitions = installations * get("postgres.partitions")?;
-        if let Some(key) = prefix(backend) {
+        plan.network_bytes = self.network(backend, runs, processes.div_ceil(installations))?;
+        if backend.is_nats() {
             plan.partitions = installations * get("nats.partitions")?;
-            plan.streams = installations * get(&format!("{key}.streams"))?;
+            plan.streams = installations * get(&format!("{}.streams", prefix(backend)))?;
+            plan.subjects = runs * self.kept_seconds()?;
             // One for records, one for everything else.
             plan.nats_connections = 2 * processes;
         }
@@ -193,10 +219,11 @@ impl Model<'_> {
         Ok((load * 100).div_ceil(each * percent).max(1))
     }
 
-    /// Bytes a second between processes and servers. A start is a request; a record goes to the
-    /// database, on NATS also to the log and its replicas; an attempt apart is pushed, pulled,
-    /// offered and read.
-    fn network(&self, backend: Backend, runs: u64) -> Result<u64> {
+    /// Bytes a second between processes and servers, where so many processes share an installation.
+    /// A start is a request; a record goes to the database, on NATS also to the log and its
+    /// replicas. An attempt apart is pushed, pulled, offered and read; on NATS every write of its
+    /// rows goes to the replicas, and from one of them to the copy that each process has.
+    fn network(&self, backend: Backend, runs: u64, processes: u64) -> Result<u64> {
         let get = |name: &str| self.0.get(name);
         let message = get("run.message-bytes")?;
         let (nodes, records) = (get("run.nodes")?, get("run.records")?);
@@ -205,7 +232,8 @@ impl Model<'_> {
             Backend::Embedded => 0,
             Backend::Postgres => records + nodes * 4,
             Backend::NatsOne | Backend::NatsThree => {
-                records * (1 + copies) + nodes * (2 + 2 * copies)
+                let writes = get("work.writes")? + get("outcome.writes")?;
+                records * (1 + copies) + nodes * writes * (copies + processes)
             }
         };
         Ok(runs * (get("run.start-bytes")? + messages * message))
@@ -226,12 +254,13 @@ impl Model<'_> {
     }
 }
 
-/// What the inputs of a NATS layout begin with.
-fn prefix(backend: Backend) -> Option<&'static str> {
+/// What the inputs of a backend begin with.
+fn prefix(backend: Backend) -> &'static str {
     match backend {
-        Backend::NatsOne => Some("nats-1"),
-        Backend::NatsThree => Some("nats-3"),
-        Backend::Embedded | Backend::Postgres => None,
+        Backend::Embedded => "embedded",
+        Backend::Postgres => "postgres",
+        Backend::NatsOne => "nats-1",
+        Backend::NatsThree => "nats-3",
     }
 }
 

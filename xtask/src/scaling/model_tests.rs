@@ -12,6 +12,9 @@ fn inputs() -> Inputs {
         ("run.message-bytes", 100),
         ("run.start-bytes", 1000),
         ("run.action-ms", 500),
+        ("run.kept-days", 2),
+        ("work.writes", 3),
+        ("outcome.writes", 2),
         ("planned.percent", 50),
         ("process.starts", 40),
         ("process.cpu-us", 10_000),
@@ -21,15 +24,20 @@ fn inputs() -> Inputs {
         ("embedded.runs", 60),
         ("embedded.run-bytes", 2000),
         ("postgres.records", 600),
+        ("postgres.engine-records", 570),
         ("postgres.work-items", 300),
         ("postgres.partitions", 64),
         ("postgres.run-bytes", 5000),
         ("nats.work-items", 500),
+        ("nats.subject-memory", 100),
+        ("nats.server-memory", 69 * 100 * 2 * 86_400),
         ("nats.partitions", 16),
         ("nats-1.records", 90),
-        ("nats-1.outcomes", 40),
+        ("nats-1.engine-records", 100),
+        ("nats-1.outcomes", 80),
         ("nats-1.streams", 16),
-        ("nats-3.records", 210),
+        ("nats-3.records", 213),
+        ("nats-3.engine-records", 210),
         ("nats-3.outcomes", 400),
         ("nats-3.streams", 4),
     ];
@@ -53,14 +61,33 @@ fn least(backend: Backend, workers: Workers) -> (&'static str, u64) {
 fn the_least_bound_of_an_installation_counts() {
     // 40 starts, 60 runs; 100 slots × 1,000 ms / 500 ms = 200 attempts = 100 runs.
     assert_eq!(least(Backend::Embedded, Workers::Beside), ("HTTP", 40));
-    // 600 / 3 records; with outcomes 600 / (3 + 2), against 300 / 2 items of work.
-    assert_eq!(least(Backend::Postgres, Workers::Beside), ("database", 200));
-    assert_eq!(least(Backend::Postgres, Workers::Apart), ("database", 120));
-    // 90 / 3 records, 40 / 2 outcomes.
+    // 570 / 3 records through the engine, below 600 / 3 of the database; apart 300 / (2 × 3) rows
+    // of items, below 570 / (3 + 2 × 2) records and rows of outcomes.
+    assert_eq!(least(Backend::Postgres, Workers::Beside), ("engine", 190));
+    assert_eq!(least(Backend::Postgres, Workers::Apart), ("work queue", 50));
+    // 90 / 3 records, 80 / (2 × 2) rows of outcomes.
     assert_eq!(least(Backend::NatsOne, Workers::Beside), ("log", 30));
     assert_eq!(least(Backend::NatsOne, Workers::Apart), ("inbox", 20));
-    // 210 / 3 records, and 400 / 2 outcomes that do not count.
-    assert_eq!(least(Backend::NatsThree, Workers::Apart), ("log", 70));
+    // 69 runs a second are so many subjects after two days; 210 / 3 records through the engine,
+    // 213 / 3 by the log, and 400 / 4 rows of outcomes and 500 / 6 of items that do not count.
+    assert_eq!(least(Backend::NatsThree, Workers::Apart), ("subjects", 69));
+}
+
+#[test]
+fn every_bound_of_nats_is_named() {
+    let inputs = inputs();
+    let bounds = Model(&inputs).bounds(Backend::NatsThree, Workers::Apart);
+    let bounds = bounds.expect("bounds").into_iter();
+    let named: Vec<_> = bounds.map(|it| (it.what, it.runs)).collect();
+    let expected = [
+        ("database", 200),
+        ("engine", 70),
+        ("log", 71),
+        ("subjects", 69),
+        ("inbox", 100),
+        ("work queue", 83),
+    ];
+    assert_eq!(named, expected);
 }
 
 #[test]
@@ -72,27 +99,28 @@ fn a_plan_on_postgres_follows_from_its_inputs() {
     let expected = Plan {
         runs: 1000,
         records: 3000,
-        // 1,000 runs by half of 120.
-        installations: 17,
+        // 1,000 runs by half of 50.
+        installations: 40,
         streams: 0,
-        partitions: 17 * 64,
-        databases: 17,
-        // 1,000 starts by half of 40.
-        api: 50,
-        // 3,000 × 10 ms = 30 s of processor time a second, by half of two cores; at least two
-        // for each installation.
-        orchestrators: 34,
-        // 1,000 × 2 × 0.5 s = 1,000 attempts in hand, by half of 100 slots; at least 34.
-        workers: 34,
-        // 118 processes on 17 databases: 7 on the fullest, 14 connections each.
-        database_connections: 98,
+        subjects: 0,
+        partitions: 40 * 64,
+        // 1,000 runs by half of 600 / (3 + 2 × 2).
+        databases: 24,
+        // 1,000 starts by half of 40; at least two for each installation.
+        api: 80,
+        // 3,000 × 10 ms = 30 s of processor time a second, by half of two cores; at least 80.
+        orchestrators: 80,
+        // 1,000 × 2 × 0.5 s = 1,000 attempts in hand, by half of 100 slots; at least 80.
+        workers: 80,
+        // 240 processes on 24 databases: 10 on each, 14 connections each.
+        database_connections: 140,
         nats_connections: 0,
         // A request, 3 records, and 2 attempts that are sent four times each.
         network_bytes: 1000 * (1000 + 100 * (3 + 8)),
         disk_bytes: 1000 * 5000 * 86_400,
     };
     assert_eq!(plan, expected);
-    assert_eq!(plan.processes(), 118);
+    assert_eq!(plan.processes(), 240);
 }
 
 #[test]
@@ -101,7 +129,7 @@ fn three_replicas_are_sent_and_stored_three_times() {
     let plan = Model(&inputs)
         .plan(Backend::NatsThree, 1000)
         .expect("a plan");
-    // 1,000 runs by half of 70.
+    // 1,000 runs by half of 69.
     assert_eq!((plan.installations, plan.streams), (29, 29 * 4));
     // 1,000 runs by half of 600 / 3 records; 58 + 58 + 58 processes, 14 connections each.
     assert_eq!(plan.databases, 10);
@@ -110,9 +138,11 @@ fn three_replicas_are_sent_and_stored_three_times() {
         (174, 18 * 14)
     );
     assert_eq!(plan.partitions, 29 * 16);
-    // 3 records to 3 replicas and the database; 2 attempts: pushed and offered to 3 replicas,
-    // pulled and read once.
-    assert_eq!(plan.network_bytes, 1000 * (1000 + 100 * (3 * 4 + 2 * 8)));
+    // 3 records to 3 replicas and the database; 2 attempts: 3 rows of the item and 2 of the outcome,
+    // to 3 replicas and to the copies of 6 processes.
+    let messages = 3 * 4 + 2 * 5 * (3 + 6);
+    assert_eq!(plan.network_bytes, 1000 * (1000 + 100 * messages));
+    assert_eq!(plan.subjects, 1000 * 2 * 86_400);
     assert_eq!(plan.disk_bytes, 1000 * (5000 + 3 * 100) * 86_400);
     assert_eq!(plan.nats_connections, 2 * plan.processes());
 }

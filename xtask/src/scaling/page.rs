@@ -21,7 +21,8 @@ const BOUNDS: &str = "
 
 An installation is one store with the processes on it. The least of its bounds counts. With workers beside, in the
 orchestrators' processes, an attempt costs a record alone; with workers apart it is also an item of work and an
-outcome in the inbox.
+outcome in the inbox, with the writes of their rows. \"engine\" is what was measured through one engine on the same
+two cores as its servers; the other bounds are what the servers took of a plain client.
 
 | backend | workers beside: runs a second | workers apart: runs a second |
 | --- | --- | --- |
@@ -30,10 +31,10 @@ outcome in the inbox.
 const PLANS: &str = "
 ### What a rate of runs needs
 
-Workers apart. Nothing crosses installations: each has tenants of its own. NATS clusters may share a database
-server, with a schema each. Connections are those to each database server,
-network is what processes and servers send each other in a second, disk is what is stored in a day, until
-retention removes it, without the write-ahead logs that servers write over.
+Workers apart. Nothing crosses installations: each has tenants of its own. Installations may share a database
+server, with a schema each. Connections are those to each database server, subjects are the runs that the streams
+keep a message of, network is what processes and servers send each other in a second, disk is what is stored in a
+day, until retention removes it, without the write-ahead logs that servers write over.
 ";
 
 const PLOT: &str = "
@@ -114,9 +115,14 @@ fn columns(backend: Backend) -> Vec<Column> {
         });
         return vec![runs, records, processes, network, disk];
     }
+    let installations = match backend {
+        Backend::Postgres => "installations",
+        _ => "clusters",
+    };
     let mut columns: Vec<Column> = vec![
         runs,
         records,
+        (installations, |plan| grouped(plan.installations)),
         ("databases", |plan| grouped(plan.databases)),
         ("partitions", |plan| grouped(plan.partitions)),
         ("API", |plan| grouped(plan.api)),
@@ -127,8 +133,8 @@ fn columns(backend: Backend) -> Vec<Column> {
         disk,
     ];
     if backend != Backend::Postgres {
-        columns.insert(2, ("clusters", |plan| grouped(plan.installations)));
         columns.insert(4, ("streams", |plan| grouped(plan.streams)));
+        columns.insert(5, ("subjects", |plan| millions(plan.subjects)));
     }
     columns
 }
@@ -149,6 +155,11 @@ pub(crate) fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Millions, rounded up.
+fn millions(number: u64) -> String {
+    format!("{} M", grouped(number.div_ceil(1_000_000)))
 }
 
 /// In the unit that leaves one to three digits before the point.
@@ -176,6 +187,12 @@ mod tests {
         assert_eq!(grouped(7), "7");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn millions_are_rounded_up() {
+        assert_eq!(millions(86_400_000_000), "86,400 M");
+        assert_eq!(millions(1), "1 M");
     }
 
     #[test]

@@ -14,7 +14,7 @@ const SIZE: (f64, f64) = (820.0, 440.0);
 const PLANE: (f64, f64, f64, f64) = (70.0, 46.0, 560.0, 390.0);
 /// Powers of ten at the ends of the axes.
 const X: (i32, i32) = (2, 6);
-const Y: (i32, i32) = (0, 4);
+const Y: (i32, i32) = (0, 5);
 /// Rates for each power of ten: enough for steps to look like what they are.
 const STEPS: i32 = 24;
 /// How near labels may be to each other.
