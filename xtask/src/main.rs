@@ -38,9 +38,10 @@ usage: cargo xtask <task>
   page-bench [BINARY]
                    the figures of the page in Chromium, with their targets, among a million
                    runs; writes its section of PERFORMANCE.md
-  performance [BINARY]
+  performance [BINARY [SECTION]]
                    the figures of the engine on every backend, by `windlass bench`, on
-                   servers of its own; writes their sections of PERFORMANCE.md
+                   servers of its own; writes their sections of PERFORMANCE.md, or one:
+                   engine, postgres, nats-always, nats-default, nats-three
   nats             the tests of the NATS store alone, on servers of their own
   postgres         the tests of the PostgreSQL store alone, on a server of their own
   recording [BINARY]
@@ -77,9 +78,10 @@ fn main() -> ExitCode {
         ["page-bench", binary] => {
             root().and_then(|root| page::bench(&root, Some(binary.as_ref()), PAGE_RUNS))
         }
-        ["performance"] => root().and_then(|root| performance::write_backends(&root, None)),
-        ["performance", binary] => {
-            root().and_then(|root| performance::write_backends(&root, Some(binary.as_ref())))
+        ["performance"] => root().and_then(|root| performance::write_backends(&root, None, None)),
+        ["performance", binary, ref section @ ..] if section.len() <= 1 => {
+            let only = section.first().copied();
+            root().and_then(|root| performance::write_backends(&root, Some(binary.as_ref()), only))
         }
         ["nats"] => root().and_then(|root| nats::run(&root)),
         ["postgres"] => root().and_then(|root| postgres::run(&root)),

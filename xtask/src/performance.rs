@@ -10,10 +10,13 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::api::target;
-use crate::servers::Server;
+use crate::servers::{Cluster, Server};
 use crate::test;
 
 const FILE: &str = "PERFORMANCE.md";
+
+/// The sections of the backends.
+const SECTIONS: [&str; 5] = ["engine", "postgres", "nats-always", "nats-default", THREE];
 
 /// The page, where there is none yet.
 const HEAD: &str = "\
@@ -60,6 +63,16 @@ Not measured yet.
 <!-- page:end -->
 ";
 
+/// The section of a cluster, which stands behind the other two of NATS once it is measured.
+const THREE: &str = "nats-three";
+
+const THREE_HEAD: &str = "
+A loopback cluster of three servers, three replicas and the server's default of two minutes: a
+message is acknowledged when two of them have it. All three share the cores and the disk of this
+machine, so the times are longer than those of three machines, and there is no network between them.
+
+";
+
 /// Writes the section of the page.
 ///
 /// # Errors
@@ -71,11 +84,18 @@ pub(crate) fn write_page(root: &Path, figures: &Path) -> Result<()> {
 }
 
 /// Runs `windlass bench` of a release build, or of the binary that is named, on every backend, and
-/// writes their sections.
+/// writes their sections, or the one that is named.
 ///
 /// # Errors
 /// The binary failed, a server cannot be started, or the file cannot be written.
-pub(crate) fn write_backends(root: &Path, binary: Option<&Path>) -> Result<()> {
+pub(crate) fn write_backends(root: &Path, binary: Option<&Path>, only: Option<&str>) -> Result<()> {
+    if let Some(only) = only.filter(|only| !SECTIONS.contains(only)) {
+        bail!(
+            "there is no section '{only}': name one of {}",
+            SECTIONS.join(", ")
+        );
+    }
+    let wanted = |section: &str| only.is_none_or(|only| only == section);
     let binary = match binary {
         Some(binary) => binary.to_owned(),
         None => {
@@ -83,30 +103,40 @@ pub(crate) fn write_backends(root: &Path, binary: Option<&Path>) -> Result<()> {
             target(root)?.join("release").join("windlass")
         }
     };
-    let measure = |section: &str, arguments: &[&str]| {
-        let figures = bench(&binary, arguments)?;
+    let measure = |section: &str, arguments: &[String], replicas: &str| {
+        let figures = bench(&binary, arguments, replicas)?;
         write(root, section, &format!("```text\n{figures}\n```\n"))
     };
-    measure("engine", &[])?;
+    if wanted("engine") {
+        measure("engine", &[], "")?;
+    }
     let database = Server::postgres(root)?;
     let database_url = format!("postgres://windlass@{}/postgres", database.address);
-    let on_database = ["--postgres-url", &*database_url];
-    measure(
-        "postgres",
-        &[&["--backend", "postgres"], &on_database[..]].concat(),
-    )?;
-    for (section, sync_interval) in [("nats-always", "always"), ("nats-default", "2m")] {
+    let on_database = |backend: &[&str]| -> Vec<String> {
+        let arguments = [backend, &["--postgres-url", &*database_url]].concat();
+        arguments.into_iter().map(str::to_owned).collect()
+    };
+    if wanted("postgres") {
+        measure("postgres", &on_database(&["--backend", "postgres"]), "")?;
+    }
+    let on = |urls: &str| on_database(&["--backend", "nats", "--nats-url", urls]);
+    let singles = [("nats-always", "always"), ("nats-default", "2m")];
+    for (section, sync_interval) in singles.into_iter().filter(|it| wanted(it.0)) {
         let server = Server::nats(root, sync_interval)?;
-        let nats_url = format!("nats://{}", server.address);
-        let on_server = ["--backend", "nats", "--nats-url", &*nats_url];
-        measure(section, &[&on_server[..], &on_database].concat())?;
+        measure(section, &on(&format!("nats://{}", server.address)), "")?;
+    }
+    if wanted(THREE) {
+        let cluster = Cluster::start(root)?;
+        measure(THREE, &on(&cluster.urls()), "3")?;
     }
     Ok(())
 }
 
-/// What `windlass bench` prints.
-fn bench(binary: &Path, arguments: &[&str]) -> Result<String> {
+/// What `windlass bench` prints, with `nats_replicas` set to this.
+fn bench(binary: &Path, arguments: &[String], replicas: &str) -> Result<String> {
     let output = Command::new(binary)
+        // Empty counts as unset.
+        .env("WINDLASS_NATS_REPLICAS", replicas)
         .arg("bench")
         .args(arguments)
         .output()
@@ -125,8 +155,26 @@ fn bench(binary: &Path, arguments: &[&str]) -> Result<String> {
 fn write(root: &Path, section: &str, content: &str) -> Result<()> {
     let file = root.join(FILE);
     let page = fs::read_to_string(&file).unwrap_or_else(|_| HEAD.to_owned());
+    let page = match section {
+        THREE => with_three(page)?,
+        _ => page,
+    };
     let page = replaced(&page, section, content).context(FILE)?;
     fs::write(&file, page).with_context(|| format!("writing {FILE}"))
+}
+
+/// The page with a place for the section of a cluster.
+fn with_three(page: String) -> Result<String> {
+    if page.contains(&format!("<!-- {THREE}:begin -->")) {
+        return Ok(page);
+    }
+    let before = "<!-- nats-default:end -->\n";
+    let Some((first, rest)) = page.split_once(before) else {
+        bail!("{FILE} has no marks for the section 'nats-default'");
+    };
+    Ok(format!(
+        "{first}{before}{THREE_HEAD}<!-- {THREE}:begin -->\n<!-- {THREE}:end -->\n{rest}"
+    ))
 }
 
 /// The page with another content between the marks of a section.
@@ -180,6 +228,17 @@ mod tests {
         assert!(!second.contains("one\n<!--"));
         assert!(second.contains("<!-- engine:begin -->\nNot measured yet."));
         assert!(replaced("# Performance\n", "page", "").is_err());
+    }
+
+    #[test]
+    fn the_section_of_a_cluster_is_added_once_behind_the_other_servers() {
+        let page = with_three(HEAD.to_owned()).expect("a place for it");
+        let place = page.find("<!-- nats-three:begin -->").expect("marks");
+        assert!(page.find("<!-- nats-default:end -->").expect("marks") < place);
+        assert!(place < page.find("## The page").expect("a heading"));
+        let measured = replaced(&page, THREE, "one\n").expect("the marks are there");
+        assert_eq!(with_three(measured.clone()).expect("it is there"), measured);
+        assert!(with_three("# Performance\n".to_owned()).is_err());
     }
 
     #[test]

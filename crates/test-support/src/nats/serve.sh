@@ -2,6 +2,8 @@
 # Starts a nats-server in a scratch folder and stops it when no process uses it any more.
 # usage: serve.sh FOLDER PROGRAM PORT [SYNC_INTERVAL]
 #
+# FOLDER/more.conf, if it is there, is added to the server's configuration.
+#
 # A user of the server holds a shared lock on FOLDER/users.lock; the system takes it back when
 # the process ends, however it ends. FOLDER/start.lock is held by a process that starts, joins or
 # ends the server.
@@ -26,6 +28,9 @@ jetstream {
     max_memory_store: 512GB
 }
 CONFIG
+if [ -f "$folder/more.conf" ]; then
+    cat "$folder/more.conf" >>"$folder/server.conf"
+fi
 "$program" -c "$folder/server.conf" &
 server=$!
 trap 'kill -QUIT $server 2>/dev/null; rm -rf "$folder/data"' EXIT
