@@ -42,9 +42,12 @@ pub(crate) fn settings(
         Some(file) => settings.root_certificates(file.as_ref()),
         None => settings,
     };
+    let settings = match config.number("nats_replicas") {
+        Some(count) => settings.replicas(count),
+        None => settings,
+    };
     Ok(settings
         .login(login)
-        .replicas(config.number("nats_replicas").unwrap_or(1))
         .ack_projected(config.value("ack") == Some("projected")))
 }
 

@@ -308,7 +308,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     key("nats_creds", "WINDLASS_NATS_CREDS", None, Kind::Path, "the credentials file for NATS"),
     key("nats_nkey", "WINDLASS_NATS_NKEY", None, Kind::Path, "the file with the seed of an NKey for NATS"),
     key("nats_ca", "WINDLASS_NATS_CA", None, Kind::Path, "the certificates of authorities for TLS to NATS, in PEM; makes TLS a must"),
-    key("nats_replicas", "WINDLASS_NATS_REPLICAS", Some("1"), Kind::Count, "how many servers of a NATS cluster keep each message: 1, 3 or 5"),
+    key("nats_replicas", "WINDLASS_NATS_REPLICAS", None, Kind::Count, "how many servers of a NATS cluster keep each message: 1, 3 or 5; else as it is, and 1 for a new installation"),
     key("ack", "WINDLASS_ACK", Some("log"), Kind::Acknowledge, "when a start is acknowledged on the backend nats: log, or projected (the database has it too)"),
     key("cluster_name", "WINDLASS_CLUSTER_NAME", None, Kind::Text, "the name of the cluster: the first process writes it into the schema, and one with another name is refused"),
     key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),

@@ -73,7 +73,24 @@ fn graded(name: &str, value: &str) -> (Grade, &'static str) {
     match name {
         "nats_replicas" if number < 3 => (
             Grade::Warn,
-            "with one replica a lost disk loses runs beyond the database's watermark",
+            "with one replica a lost disk loses runs beyond the database's watermark; start servers \
+             with nats_replicas = 3",
+        ),
+        "nats_replicas_missing" => (
+            Grade::Warn,
+            "start `windlass serve` with nats_replicas set; the cluster needs as many servers",
+        ),
+        "nats_stream_away" => (
+            Grade::Error,
+            "start the nats-servers that keep it; see `nats stream report`",
+        ),
+        "nats_offline" => (
+            Grade::Warn,
+            "start that nats-server again, or remove it with `nats server cluster peer-remove`",
+        ),
+        "nats_behind" => (
+            Grade::Warn,
+            "it catches up by itself; if it does not, look at its log",
         ),
         "projection_lag" if number > LONG_LAG => {
             (Grade::Warn, "the database does not follow the log")

@@ -177,7 +177,10 @@ fn roles(config: &Config) -> Result<Roles, Failure> {
 fn place(config: &Config) -> Result<Place, Failure> {
     Ok(match config.value("backend") {
         Some("postgres") => Place::Database(crate::database::settings(config, None)?.into()),
-        Some("nats") => Place::Nats(crate::nats::settings(config, None, None)?.into()),
+        Some("nats") => {
+            let settings = crate::nats::settings(config, None, None)?;
+            Place::Nats(settings.lower_replicas(true).into())
+        }
         _ => Place::Directory,
     })
 }
