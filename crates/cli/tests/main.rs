@@ -60,6 +60,7 @@ mod mail_server;
 mod names;
 mod nats;
 mod nats_faults;
+mod nats_migrate;
 mod nats_replicas;
 mod nats_streams;
 mod on_call;
