@@ -2,9 +2,12 @@
 //! and what one leaves behind another finishes.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use serde_json::json;
 use windlass_test_support::nats::{OwnServer, fresh_prefix};
+use windlass_test_support::postgres::Proxy;
 use windlass_test_support::process::{Client, ECHO, ServerProcess, WAIT, World};
 use windlass_test_support::{nats, postgres};
 
@@ -258,4 +261,33 @@ fn streams_that_nats_lost_are_restored_and_the_runs_go_on() {
         signal(&client, run);
         succeeded(&client, run);
     }
+}
+
+#[test]
+fn a_server_waits_for_a_broker_that_is_away_and_says_so() {
+    let proxy = Proxy::to(nats::server().url().trim_start_matches("nats://"));
+    proxy.refuse(true);
+    let place = Place::on(&format!("nats://{}", proxy.address()));
+    let world = World::new();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
+    let mut command = world.command(&[&serve[..], &place.arguments()].concat());
+    command.env("WINDLASS_NATS_PREFIX", &place.prefix);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = command.spawn().expect("it starts");
+    let mut said = BufReader::new(server.stderr.take().expect("a pipe")).lines();
+    let waits = said.find(|line| {
+        let line = line.as_deref().unwrap_or_default();
+        line.contains("waiting for NATS")
+    });
+    assert!(waits.is_some(), "it does not say that it waits");
+    proxy.refuse(false);
+    let mut out = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+    let listening = out.next().expect("it says where it listens").expect("text");
+    let listening: serde_json::Value = serde_json::from_str(&listening).expect("JSON");
+    let url = listening["url"].as_str().expect("its address");
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let client = Client::new(address, None);
+    client.until("/health/ready", |status, _| status == 200);
+    server.kill().expect("it lives");
+    server.wait().expect("it ends");
 }

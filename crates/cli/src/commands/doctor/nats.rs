@@ -32,6 +32,11 @@ pub(super) fn check(
     match store.health().wait() {
         Ok(health) => {
             for (name, value) in health.facts {
+                // Opening the store has applied what was missing.
+                let value = match &*name {
+                    "projection_lag" => store.found_behind().to_string(),
+                    _ => value,
+                };
                 let (grade, what) = graded(&name, &value);
                 findings.add(name, grade, value, what);
             }
@@ -92,9 +97,11 @@ fn graded(name: &str, value: &str) -> (Grade, &'static str) {
             Grade::Warn,
             "it catches up by itself; if it does not, look at its log",
         ),
-        "projection_lag" if number > LONG_LAG => {
-            (Grade::Warn, "the database does not follow the log")
-        }
+        "projection_lag" if number > LONG_LAG => (
+            Grade::Warn,
+            "records were not in the database when this command began, and are now; see that a \
+             process with the role orchestrator runs, and that the database keeps up",
+        ),
         _ => (Grade::Ok, ""),
     }
 }
@@ -102,6 +109,13 @@ fn graded(name: &str, value: &str) -> (Grade, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_lag_is_told() {
+        let grade = |lag: u64| graded("projection_lag", &lag.to_string()).0;
+        assert_eq!(grade(LONG_LAG), Grade::Ok);
+        assert_eq!(grade(LONG_LAG + 1), Grade::Warn);
+    }
 
     #[test]
     fn clocks_that_are_apart_in_either_direction_are_told() {

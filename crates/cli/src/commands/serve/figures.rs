@@ -98,12 +98,20 @@ fn gauge(name: &'static str, help: &'static str, value: usize) -> Reading {
 /// Adds how far the database is behind the log in NATS.
 pub(super) fn show_nats(telemetry: &Telemetry, store: NatsStore) {
     telemetry.readings(move || {
-        vec![Reading {
+        let mut readings = vec![Reading {
             name: "windlass_nats_unapplied_records",
             help: "Records that this process published to NATS and the database has not yet.",
             kind: ReadingKind::Gauge,
             value: store.unapplied(),
-        }]
+        }];
+        // While NATS does not answer, nothing is known.
+        readings.extend(store.behind().wait().ok().map(|value| Reading {
+            name: "windlass_nats_log_lag_records",
+            help: "Messages of all processes in the logs in NATS that the database has not yet.",
+            kind: ReadingKind::Gauge,
+            value,
+        }));
+        readings
     });
 }
 
