@@ -53,7 +53,6 @@ impl Inner {
     }
 
     async fn catch_up_stream(&self, stream: usize) -> Result<(), Error> {
-        let log = &self.logs[stream];
         let last = self.look_at(stream).await?;
         let from = self.watermarks.reached(stream) + 1;
         if last < from {
