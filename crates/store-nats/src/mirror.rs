@@ -287,16 +287,16 @@ async fn follow_once<R: Rows>(
         let place = *held.place.borrow();
         if message.status == Some(StatusCode::IDLE_HEARTBEAT) {
             match told(&message, place.received) {
-                Told::Lost => return Ok(()),
+                Heartbeat::Lost => return Ok(()),
                 // What is not answered is asked again.
-                Told::Asked(asked) => {
+                Heartbeat::Asked(asked) => {
                     if delivered.elapsed() > most_behind {
                         return Ok(());
                     }
                     drop(client.publish(asked, bytes::Bytes::new()).await);
                 }
                 // What was there when it began to follow may be gone.
-                Told::Idle => {
+                Heartbeat::Idle => {
                     if caught_up.elapsed() > most_behind {
                         held.verify().await?;
                     }
@@ -359,7 +359,7 @@ fn following(deliver_subject: String) -> push::Config {
 
 /// What a heartbeat says.
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
+enum Heartbeat {
     /// Messages have not come.
     Lost,
     /// The server waits to be told how far its messages have come, on this subject.
@@ -368,16 +368,16 @@ enum Told {
     Idle,
 }
 
-fn told(heartbeat: &Message, received: u64) -> Told {
+fn told(heartbeat: &Message, received: u64) -> Heartbeat {
     let header = |name: &str| heartbeat.headers.as_ref().and_then(|it| it.get(name));
     let last = header("Nats-Last-Consumer").and_then(|last| last.as_str().parse::<u64>().ok());
     if last.is_some_and(|last| last > received) {
-        return Told::Lost;
+        return Heartbeat::Lost;
     }
     match (&heartbeat.reply, header("Nats-Consumer-Stalled")) {
-        (Some(reply), _) => Told::Asked(reply.clone()),
-        (None, Some(subject)) => Told::Asked(subject.as_str().into()),
-        (None, None) => Told::Idle,
+        (Some(reply), _) => Heartbeat::Asked(reply.clone()),
+        (None, Some(subject)) => Heartbeat::Asked(subject.as_str().into()),
+        (None, None) => Heartbeat::Idle,
     }
 }
 
@@ -465,7 +465,7 @@ mod tests {
     }
 
     /// A heartbeat with these headers, after two messages have come.
-    fn check(headers: &[(&str, &str)], expected: Told) {
+    fn check(headers: &[(&str, &str)], expected: Heartbeat) {
         let mut message = Message {
             subject: "deliver".into(),
             reply: None,
@@ -483,13 +483,13 @@ mod tests {
 
     #[test]
     fn a_heartbeat_tells_what_is_lost_asked_and_complete() {
-        check(&[("Nats-Last-Consumer", "3")], Told::Lost);
+        check(&[("Nats-Last-Consumer", "3")], Heartbeat::Lost);
         let stalled = ("Nats-Consumer-Stalled", "answer");
         check(
             &[("Nats-Last-Consumer", "2"), stalled],
-            Told::Asked("answer".into()),
+            Heartbeat::Asked("answer".into()),
         );
-        check(&[("Nats-Last-Consumer", "2")], Told::Idle);
+        check(&[("Nats-Last-Consumer", "2")], Heartbeat::Idle);
     }
 
     /// The rows that were there when a copy began to follow may be removed before they come.
