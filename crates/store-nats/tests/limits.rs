@@ -79,6 +79,7 @@ fn an_offer_is_carried_out_once(store: &NatsStore, other: &NatsStore) {
     for key in ["told", "asked", "taken"] {
         assert!(offer(other, run, key, &[7; 1_000]));
     }
+    other.copies_caught_up_for_tests().wait().unwrap();
     let answer = |key| other.answer(run, key).wait().unwrap();
     let mut consume = |n: u64, key: &str| {
         let consuming = Append {
@@ -253,6 +254,7 @@ fn a_work_queue_that_takes_no_more_is_worked_on_and_takes_items_again() {
 fn an_item_is_completed(store: &NatsStore, other: &NatsStore) {
     store.push(vec![item(1, 1_000)]).wait().unwrap();
     let leased = pull(store, 1);
+    other.copies_caught_up_for_tests().wait().unwrap();
     assert_eq!(other.queue_depth(9).wait().unwrap()[0].leased, 1);
     store.limit_stream_for_tests("WORK", 1).wait().unwrap();
     let refused = store.push(vec![item(2, 1_000)]).wait();
@@ -267,6 +269,7 @@ fn an_item_is_completed(store: &NatsStore, other: &NatsStore) {
     );
     store.limit_stream_for_tests("WORK", -1).wait().unwrap();
     store.push(vec![item(2, 1_000)]).wait().unwrap();
+    other.copies_caught_up_for_tests().wait().unwrap();
     assert_eq!(pull(other, 1)[0].item.key, item(2, 0).key);
     other.withdraw(&[leased[0].item.key]).wait().unwrap();
     assert!(
