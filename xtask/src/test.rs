@@ -72,9 +72,10 @@ const STEPS: &[Step] = &[
         ],
         slow: false,
     },
+    // With the features of the tests before: otherwise most crates are built a second time.
     Step {
         heading: "documentation tests",
-        arguments: &["test", "--doc", "--workspace"],
+        arguments: &["test", "--doc", "--workspace", "--all-features"],
         slow: true,
     },
 ];
