@@ -11,9 +11,10 @@ use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::{AcquireMode, codec};
 use windlass_store::{Bell, DeadLetter, Error, RunRow, WriterId};
 
+use crate::acquire::AcquireOptions;
 use crate::command::CommandError;
 use crate::driver::Message;
-use crate::engine::{AcquireOptions, Engine};
+use crate::engine::Engine;
 use crate::inbox::LetterCommand;
 use crate::load::LoadError;
 use crate::ownership::ring;

@@ -11,13 +11,12 @@ use windlass_core::defaults::Defaults;
 use windlass_core::event::{Actor, After, ConcurrencyKey};
 use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_orchestrator::supervisor::{
-    Acquisition, GateTable, LeaseOptions, LoadedRunFacts, acquire,
-};
+use windlass_orchestrator::supervisor::{GateTable, LeaseOptions};
 use windlass_orchestrator::{AcquireMode, Shard, ShardInput};
 use windlass_store::{Bell, Error, Role, RunRow, Wait as _, WriterId, crash};
 
 use crate::Backend;
+use crate::acquire::AcquireOptions;
 use crate::action::Registry;
 use crate::at_work::AttemptsAtWork;
 use crate::blocking::blocking;
@@ -51,7 +50,7 @@ use crate::worker_slots::WorkerSlots;
 const MESSAGE_QUEUE: usize = 8192;
 
 /// How many runs the engine acquires at once.
-const HOLD_LANES: usize = 64;
+const ACQUIRING_LANES: usize = 64;
 
 /// How many runs recovery looks at together.
 const RECOVERY_PAGE: usize = 256;
@@ -79,7 +78,7 @@ pub(crate) struct Inner {
     /// What runs have to tell each other.
     busy: Arc<PendingJobs>,
     /// Held while a run is acquired, from reading it to handing it to the driver; runs share lanes.
-    acquire_options: Vec<tokio::sync::Mutex<()>>,
+    acquiring: Vec<tokio::sync::Mutex<()>>,
     shared: Arc<Shared>,
     enqueuer: Enqueuer,
     /// Who writes the records of runs.
@@ -92,44 +91,6 @@ pub(crate) struct Inner {
     crash_limits: OnceLock<IsolationLimits>,
     /// Why the active runs of the gates are unknown, if the store could not count them.
     gates_unknown: Option<Error>,
-}
-
-/// How a run is acquired.
-#[derive(Clone, Copy)]
-pub(crate) struct AcquireOptions {
-    mode: AcquireMode,
-    /// Whether to acquire a run that has ended, too: a command may open it again, anything else
-    /// would keep it in memory for nothing.
-    ended: bool,
-    /// Whether a suspect is acquired all the same: it is alone, or a command wants it now.
-    alone: bool,
-}
-
-impl AcquireOptions {
-    /// To execute the run, not only for a command.
-    pub(crate) fn recover(mode: AcquireMode) -> Self {
-        Self {
-            mode,
-            ended: false,
-            alone: false,
-        }
-    }
-
-    pub(crate) fn alone(self) -> Self {
-        Self {
-            alone: true,
-            ..self
-        }
-    }
-
-    /// Acquires the run for a command from a caller.
-    fn for_command(mode: AcquireMode) -> Self {
-        Self {
-            mode,
-            ended: true,
-            alone: true,
-        }
-    }
 }
 
 /// What recovery found.
@@ -145,14 +106,6 @@ pub struct Recovery {
     pub dead_lettered: Vec<(RunId, String)>,
     /// Runs that may have crashed their process, and wait before they are tried again.
     pub waiting: Vec<RunId>,
-}
-
-/// A run that was read to be acquired.
-struct Read {
-    loaded: LoadedRun,
-    /// The command that lets it follow the newest version, if that has another graph.
-    newest: Option<RunInput>,
-    acquisition: Acquisition,
 }
 
 impl Engine {
@@ -239,7 +192,7 @@ impl Engine {
                 shutdown,
                 driver: tokio::sync::Mutex::new(Some(driver)),
                 busy,
-                acquire_options: (0..HOLD_LANES).map(|_| Default::default()).collect(),
+                acquiring: (0..ACQUIRING_LANES).map(|_| Default::default()).collect(),
                 shared,
                 enqueuer: Enqueuer::start(engine, enqueue_writer),
                 writer,
@@ -338,6 +291,11 @@ impl Engine {
     /// How many runs are in memory.
     pub async fn held(&self) -> usize {
         self.ask(Message::Count).await.unwrap_or(0)
+    }
+
+    /// What is held while a run is acquired.
+    pub(crate) fn acquiring(&self, run: RunId) -> &tokio::sync::Mutex<()> {
+        &self.inner.acquiring[usize::from(run.as_bytes()[15]) % ACQUIRING_LANES]
     }
 
     pub(crate) async fn send(&self, input: ShardInput) {
@@ -675,127 +633,6 @@ impl Engine {
                 self.record_clean_shutdown(left).await;
             }
         }
-    }
-
-    /// Makes sure that the shard has a run in memory and, if asked, executes it.
-    pub(crate) async fn acquire(
-        &self,
-        run: RunId,
-        acquire_options: AcquireOptions,
-    ) -> Result<(), LoadError> {
-        let question = |reply| Message::Holds {
-            run,
-            acquired: acquire_options.mode != AcquireMode::ForCommand,
-            reply,
-        };
-        // What was read must not become stale: a run that goes to sleep meanwhile would be
-        // acquired in an older state.
-        let lane = usize::from(run.as_bytes()[15]) % HOLD_LANES;
-        let _taking = self.inner.acquire_options[lane].lock().await;
-        if self.ask(question).await == Some(true) {
-            return Ok(());
-        }
-        let named = self.name_acquired(run).await;
-        let engine = self.clone();
-        let reading = blocking(move || engine.read(run, acquire_options).wait());
-        let Read {
-            loaded,
-            newest,
-            acquisition,
-        } = reading
-            .await
-            .map_err(|error| LoadError::Definition(error.to_string()))??;
-        let status = loaded.run.status();
-        if status.is_final() && !acquire_options.ended {
-            return Ok(());
-        }
-        let mode = acquisition.mode;
-        self.send(ShardInput::Acquire {
-            run: Box::new(loaded.run),
-            head: loaded.head,
-            mode,
-        })
-        .await;
-        // A run that has ended writes nothing by itself, nor does one that only wakes.
-        let writes = !status.is_final() && matches!(mode, AcquireMode::Recover(_));
-        if named.is_some() && writes {
-            self.has_survived(run).await;
-        }
-        if let Some(newest) = newest.filter(|_| acquisition.heals) {
-            // Refused where the run has ended or changed meanwhile.
-            let _ = self.ask(|reply| Message::command(run, newest, reply)).await;
-        }
-        if acquisition.orphaned {
-            let reason = Some("its parent has let it go".into());
-            let actor = Actor {
-                reason,
-                ..Actor::default()
-            };
-            let cancel = RunInput::command(RunCommand::Cancel { compensate: false }, actor);
-            let _ = self.ask(|reply| Message::command(run, cancel, reply)).await;
-        }
-        Ok(())
-    }
-
-    /// Reads a run back, and all that decides how it is acquired.
-    async fn read(&self, run: RunId, acquire_options: AcquireOptions) -> Result<Read, LoadError> {
-        let row = self.store().run(run).await?;
-        let elsewhere = |row: &RunRow| !self.shared().owned.holds(row.partition);
-        if row.as_ref().is_some_and(elsewhere) {
-            return Err(LoadError::Unavailable(Unavailable::Elsewhere));
-        }
-        if let Some(row) = row.as_ref().filter(|row| row.dead) {
-            self.shared().gates.lock().dead_letter(row);
-        }
-        let loaded = self.load(run)?;
-        let acquired = acquire_options.mode != AcquireMode::ForCommand;
-        let mode = match acquire_options.mode {
-            AcquireMode::Recover(After::Death) | AcquireMode::Wake => {
-                let after = self
-                    .crash_policy(row.as_ref(), &loaded, acquire_options.alone)
-                    .await?;
-                match acquire_options.mode {
-                    AcquireMode::Wake => AcquireMode::Wake,
-                    _ => AcquireMode::Recover(after),
-                }
-            }
-            other => other,
-        };
-        let newest = match acquired {
-            true => self.newest_for(&loaded.run).await?,
-            false => None,
-        };
-        let parent = match (acquired, &loaded.run.queued().parent) {
-            (true, Some(parent)) => self.load_beside(parent.execution_id).await.ok(),
-            _ => None,
-        };
-        let mut acquisition = acquire(LoadedRunFacts {
-            wanted: mode,
-            run: &loaded.run,
-            asleep: row.is_some_and(|row| row.asleep),
-            wrote_last: self.wrote_last(&loaded).await?,
-            outdated: newest.is_some(),
-            parent: parent.as_ref().map(|parent| &parent.run),
-        });
-        // A command to one that waits to begin does not begin it before its turn.
-        if loaded.run.status() == RunStatus::Pending
-            && acquire_options.ended
-            && self.shared().is_serving()
-        {
-            acquisition.mode = AcquireMode::ForCommand;
-        }
-        Ok(Read {
-            loaded,
-            newest,
-            acquisition,
-        })
-    }
-
-    /// Whether this process wrote a run's last record; read only where it matters.
-    async fn wrote_last(&self, loaded: &LoadedRun) -> Result<bool, Error> {
-        let run = &loaded.run;
-        Ok(run.awaits_attempt()
-            && self.writer_at(run.id(), loaded.head.sequence).await? == Some(self.writer()))
     }
 
     pub(crate) async fn ask<T>(

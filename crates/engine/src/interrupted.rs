@@ -15,8 +15,9 @@ use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::AcquireMode;
 use windlass_store::Error;
 
+use crate::acquire::AcquireOptions;
 use crate::driver::Message;
-use crate::engine::{AcquireOptions, Engine, Inner};
+use crate::engine::{Engine, Inner};
 use crate::load::LoadError;
 use crate::shared::Shared;
 

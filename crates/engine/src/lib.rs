@@ -3,6 +3,7 @@
 //! The engine knows the storage contract and never a backend; it knows neither HTTP
 //! nor a terminal. [`Engine`] is the handle; everything behind it is private.
 
+mod acquire;
 pub mod action;
 mod admission;
 mod at_work;

@@ -11,7 +11,8 @@ use windlass_orchestrator::supervisor::AcquireResult;
 use windlass_store::{Error, RunRow};
 
 use super::{IsolationLimits, Suspect, Suspended, lock};
-use crate::engine::{AcquireOptions, Engine};
+use crate::acquire::AcquireOptions;
+use crate::engine::Engine;
 use crate::shared_gates::left_gate;
 
 /// How many runs are acquired one at a time after those that had begun: what crashed the
