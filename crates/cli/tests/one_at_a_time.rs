@@ -128,7 +128,7 @@ fn an_interrupted_run_begins_what_had_not_had_its_turn() {
     world.definition(
         "left.json",
         r#"{"id":"left","executionMode":"sequential","nodes":[
-          {"id":"slow","actionType":"core.sleep","parameters":{"ms":1500}},
+          {"id":"slow","actionType":"core.sleep","parameters":{"ms":6000}},
           {"id":"each","forEach":{"items":[1],"body":{"nodes":[
             {"id":"one","actionType":"core.echo"}]}}}]}"#,
     );
