@@ -66,11 +66,14 @@ fn shown(client: &Client, runs: &[String]) -> Vec<Value> {
     shown.collect()
 }
 
-fn goes_on(client: &Client, run: &str) {
-    let path = format!("/api/v1/executions/{run}/signal");
-    let body = json!({ "name": "go", "payload": 1 });
-    client.post(&path, &body).expect(200);
-    assert_eq!(client.ended(run)["status"], "Succeeded");
+/// Each of the runs has an owner, whichever of the many partitions of the source it was in.
+fn go_on(client: &Client, runs: &[String]) {
+    for run in runs {
+        let path = format!("/api/v1/executions/{run}/signal");
+        let body = json!({ "name": "go", "payload": 1 });
+        client.post(&path, &body).expect(200);
+        assert_eq!(client.ended(run)["status"], "Succeeded");
+    }
 }
 
 #[test]
@@ -97,16 +100,18 @@ fn everything_moves_from_postgres_to_nats_and_back() {
     for run in &runs {
         client.ended(run);
     }
-    let waiting: Vec<String> = (0..3).map(|_| client.waiting("wait")).collect();
+    let waiting: Vec<String> = (0..12).map(|_| client.waiting("wait")).collect();
+    let (first_waiting, rest) = waiting.split_at(4);
+    let (second_waiting, third_waiting) = rest.split_at(4);
     let before = shown(&client, &runs);
     server.stop();
 
     let to = ["nats", &*place.url];
     let there = migrate(&world, &place.prefix, (["postgres", &first], to));
-    assert_eq!(there["runs"], 5, "{there}");
+    assert_eq!(there["runs"], 14, "{there}");
     let (server, client) = place.serve(&world);
     assert_eq!(shown(&client, &runs), before);
-    goes_on(&client, &waiting[0]);
+    go_on(&client, first_waiting);
     let repeated = client.post(
         "/api/v1/workflows/fail/execute",
         &json!({ "requestId": "kept" }),
@@ -114,16 +119,17 @@ fn everything_moves_from_postgres_to_nats_and_back() {
     assert_eq!(repeated.json()["executionId"], runs[1], "{repeated:?}");
     let later = client.execute("echo", &json!({}));
     client.ended(&later);
-    runs.extend([later, waiting[0].clone()]);
+    runs.push(later);
+    runs.extend_from_slice(first_waiting);
     let before = shown(&client, &runs);
     server.stop();
 
     let back = migrate(&world, &place.prefix, (to, ["postgres", &last]));
-    assert_eq!(back["runs"], 6, "{back}");
+    assert_eq!(back["runs"], 15, "{back}");
     assert_ne!(back["digest"], there["digest"], "it has more runs");
     let (_server, client) = on(&last);
     assert_eq!(shown(&client, &runs), before);
-    goes_on(&client, &waiting[1]);
+    go_on(&client, second_waiting);
     // The first source is as it was, and another copy of it has the same digest.
     let third = Installation::fresh();
     let again = migrate(
@@ -133,5 +139,5 @@ fn everything_moves_from_postgres_to_nats_and_back() {
     );
     assert_eq!(again["digest"], there["digest"]);
     let (_server, client) = third.serve(&world);
-    goes_on(&client, &waiting[2]);
+    go_on(&client, third_waiting);
 }

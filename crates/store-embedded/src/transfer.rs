@@ -37,6 +37,10 @@ fn sync(directory: &Path) -> std::io::Result<()> {
 }
 
 impl Transfer for EmbeddedStore {
+    fn partitions(&self) -> u32 {
+        1
+    }
+
     fn claims(
         &self,
         after: Option<(&str, &str)>,

@@ -21,6 +21,10 @@ const BEGIN: &str = "insert into windlass_meta values ($1, $2) \
 const END: &str = "delete from windlass_meta where key = $1";
 
 impl Transfer for PostgresStore {
+    fn partitions(&self) -> u32 {
+        self.inner.opened.partitions
+    }
+
     fn claims(
         &self,
         after: Option<(&str, &str)>,

@@ -16,6 +16,10 @@ pub struct StoredClaim {
 
 /// Moving stores.
 pub trait Transfer: Send + Sync + 'static {
+    /// How many partitions the store has: what another store divides by more or less of them
+    /// gets its places anew.
+    fn partitions(&self) -> u32;
+
     /// Claims by namespace and key, after the given one.
     fn claims(
         &self,

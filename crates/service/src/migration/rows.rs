@@ -5,6 +5,7 @@ use windlass_store::{
     StoredClaim, TenantFilter,
 };
 
+use super::runs::row_in;
 use super::{Copied, Movable};
 
 /// How much is read together.
@@ -253,7 +254,7 @@ async fn inbox(source: &dyn Movable, target: &dyn Movable) -> Result<(), Error> 
         };
         after = Some(*last);
         for run in runs {
-            let Some(row) = source.run(run).await? else {
+            let Some(row) = row_in(source, target, run).await? else {
                 continue;
             };
             let mut place = 0;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use windlass_core::event::{Event, Transition};
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::codec;
+use windlass_orchestrator::supervisor::partition_of;
 use windlass_store::{
     Append, AppendError, Blob, Claim, Damage, Error, Head, REQUEST_CLAIM, Record, ResourceRow,
     RunRow, request_key,
@@ -116,7 +117,7 @@ impl RunCopy {
                 reason: "it is not a copy of the source's".to_owned(),
             })));
         }
-        let row = source.run(run).await?;
+        let row = row_in(source, target, run).await?;
         let claim = match &row {
             Some(row) => request_claim(source, row).await?,
             None => None,
@@ -201,6 +202,26 @@ impl RunCopy {
         self.head = written;
         Ok(())
     }
+}
+
+/// The row of a run as the target has it: in a partition that exists there.
+pub(super) async fn row_in(
+    source: &dyn Movable,
+    target: &dyn Movable,
+    run: RunId,
+) -> Result<Option<RunRow>, Error> {
+    let Some(mut row) = source.run(run).await? else {
+        return Ok(None);
+    };
+    let (mut root, mut parent) = (run, row.parent);
+    while let Some(above) = parent {
+        let Some(found) = source.run(above).await? else {
+            break;
+        };
+        (root, parent) = (above, found.parent);
+    }
+    row.partition = partition_of(root, None, target.partitions());
+    Ok(Some(row))
 }
 
 async fn request_claim(source: &dyn Movable, row: &RunRow) -> Result<Option<Claim>, Error> {

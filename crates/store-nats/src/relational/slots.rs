@@ -87,6 +87,10 @@ impl Pools for NatsStore {
 }
 
 impl Transfer for NatsStore {
+    fn partitions(&self) -> u32 {
+        self.inner.partitions
+    }
+
     fn claims(
         &self,
         after: Option<(&str, &str)>,
