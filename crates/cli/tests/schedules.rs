@@ -66,7 +66,7 @@ fn they_are_the_same_on_a_directory_and_on_a_server() {
         "{here:?}"
     );
     assert!(here[1].contains("0 2 1 1 * (Europe/Zurich)"), "{here:?}");
-    assert_eq!(here[3].lines().count(), 5, "{here:?}");
+    assert_eq!(here[3].lines().count(), 10, "{here:?}");
     assert!(
         here[3]
             .lines()
