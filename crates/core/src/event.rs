@@ -356,7 +356,8 @@ pub struct Queued {
     /// The limit on how many such runs go at once, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<ConcurrencyKey>,
-    /// The partition that it is in for good: its parent's, or by its id.
+    /// The partition that it began in: its parent's, or by its id. The row has the one that it is
+    /// in, which is another one once the run was moved to another store.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub partition: u32,
     /// What the configuration gave at the start where the definition says nothing.

@@ -130,7 +130,10 @@ impl Engine {
         if let Some(row) = row.as_ref().filter(|row| row.dead) {
             self.shared().gates.lock().dead_letter(row);
         }
-        let loaded = self.load(run)?;
+        let mut loaded = self.load(run)?;
+        if let Some(row) = &row {
+            loaded.run.place_in(row.partition.0);
+        }
         let acquired = options.mode != AcquireMode::ForCommand;
         let mode = match options.mode {
             AcquireMode::Recover(After::Death) | AcquireMode::Wake => {

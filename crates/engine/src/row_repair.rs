@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use windlass_core::event::Event;
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::{resource_rows, row, sleep};
-use windlass_store::{Damage, Error, ResourceRow, RunRow, TenantFilter};
+use windlass_store::{Damage, Error, ResourceRow, RunRow, TenantFilter, Wait as _};
 
 use crate::Backend;
 use crate::engine::Engine;
@@ -28,7 +28,8 @@ const MOST_TOLD: usize = 10_000;
 /// What derives from a run's log: its row, and those of its links.
 pub type Derived = (RunRow, Vec<ResourceRow>);
 
-/// The row of a run and those of its links, from its log alone, and where that ended.
+/// The row of a run and those of its links, from its log, and where that ended. A row that is there
+/// keeps its partition, in which a process may work on the run.
 ///
 /// # Errors
 /// There is no such run, or it cannot be read.
@@ -42,7 +43,11 @@ pub fn derive(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<(u64, De
             }
         }
     })?;
-    let row = row(&loaded.run, sleep(&loaded.run));
+    let mut row = row(&loaded.run, sleep(&loaded.run));
+    // One that cannot be read says nothing.
+    if let Ok(Some(found)) = store.run(run).wait() {
+        row.partition = found.partition;
+    }
     Ok((loaded.head.sequence, (row, resources)))
 }
 

@@ -14,7 +14,7 @@ use windlass_core::run::{Change, Instance, Run};
 use windlass_core::value::{Stored, StoredFile};
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::row;
-use windlass_store::{Partition, RunRow, Wait as _};
+use windlass_store::{RunRow, Wait as _};
 
 use self::origin::{End, Ends};
 use crate::Backend;
@@ -121,11 +121,8 @@ fn expected(run: &Run, found: &RunRow) -> RunRow {
             false => row.cause_codes,
         },
         origin: found.origin.and(row.origin),
-        // A row that came over HTTP does not say it.
-        partition: match found.partition {
-            Partition(0) => found.partition,
-            _ => row.partition,
-        },
+        // A run that was moved is in another one than it began in.
+        partition: found.partition,
         ..row
     }
 }

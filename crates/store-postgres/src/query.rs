@@ -356,8 +356,11 @@ impl Queries for PostgresStore {
 
     fn replace_rows(
         &self,
-        rows: Vec<(RunRow, Vec<ResourceRow>)>,
+        mut rows: Vec<(RunRow, Vec<ResourceRow>)>,
     ) -> Pending<'_, Result<(), Error>> {
+        for (row, _) in &mut rows {
+            row.partition = row.partition.within(self.inner.opened.partitions);
+        }
         self.call(move |mut session| async move {
             let work = session.transaction().await?;
             for (row, links) in &rows {

@@ -15,6 +15,14 @@ use crate::{Error, Pending, ProcessInfo};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(pub u32);
 
+impl Partition {
+    /// The partition in a store that has so many: a log that was moved names one of another store.
+    #[must_use]
+    pub fn within(self, partitions: u32) -> Self {
+        Self(self.0 % partitions.max(1))
+    }
+}
+
 /// Which partitions are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Partitions {

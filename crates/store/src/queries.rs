@@ -103,7 +103,8 @@ pub trait Queries: Send + Sync + 'static {
     ) -> Pending<'_, Result<Option<ResourceRow>, Error>>;
 
     /// Replaces rows that derive from the log (for `rebuild`): the rows of these runs and
-    /// their resource links. Dead runs stay dead. Durable on return.
+    /// their resource links. Dead runs stay dead. A partition that the store does not have becomes
+    /// one that it has. Durable on return.
     fn replace_rows(&self, rows: Vec<(RunRow, Vec<ResourceRow>)>)
     -> Pending<'_, Result<(), Error>>;
 

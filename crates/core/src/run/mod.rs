@@ -222,6 +222,14 @@ impl Run {
         &self.queued
     }
 
+    /// Puts it into the partition of its row: a run that was moved to another store is in another
+    /// one than its first record says.
+    pub fn place_in(&mut self, partition: u32) {
+        if self.queued.partition != partition {
+            Arc::make_mut(&mut self.queued).partition = partition;
+        }
+    }
+
     /// Where it stands.
     pub fn status(&self) -> RunStatus {
         self.status

@@ -108,8 +108,11 @@ impl Queries for NatsStore {
 
     fn replace_rows(
         &self,
-        rows: Vec<(RunRow, Vec<ResourceRow>)>,
+        mut rows: Vec<(RunRow, Vec<ResourceRow>)>,
     ) -> Pending<'_, Result<(), Error>> {
+        for (row, _) in &mut rows {
+            row.partition = row.partition.within(self.inner.partitions);
+        }
         self.after_own(move |postgres| async move { postgres.replace_rows(rows).await })
     }
 
