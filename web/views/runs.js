@@ -102,7 +102,7 @@ class Runs extends View {
       if (mine !== this.asked) return;
       this.draw();
       this.ready();
-      await this.surround();
+      await this.surround(mine);
     } catch (error) {
       if (this.abort.signal.aborted || mine !== this.asked) return;
       if (!quiet || !this.items.length)
@@ -113,15 +113,20 @@ class Runs extends View {
     }
   }
 
-  /** Rows come first: what is around them is drawn, and asked for, when they are on the screen. */
-  async surround() {
+  /**
+   * Rows come first: what is around them is drawn, and asked for, when they are on the screen. The list may be
+   * another one when an answer comes.
+   * @param {number} mine
+   */
+  async surround(mine) {
     await painted();
-    if (!this.isConnected) return;
+    if (!this.isConnected || mine !== this.asked) return;
     this.strip.fallback(this.items);
     void this.strip.refresh();
     void this.failing.refresh(this.abort.signal);
     const children = [...this.open.values()].flatMap((runs) => runs ?? []);
-    if ((await readMedians([...this.items, ...children], this.abort.signal)) && this.isConnected) this.drawRows(this.items);
+    const hasNew = await readMedians([...this.items, ...children], this.abort.signal);
+    if (hasNew && this.isConnected && mine === this.asked) this.drawRows(this.items);
   }
 
   /** @param {string} id */
