@@ -20,9 +20,9 @@ use crate::store::Inner;
 use crate::table::{Row, last_message};
 use crate::watermark::{Anchor, StoredMark};
 
-/// How a stream stands.
+/// What a stream is, compared with what was applied of it.
 #[derive(Debug)]
-pub(crate) enum Standing {
+pub(crate) enum Condition {
     /// As it was applied; its last message is this.
     Intact(u64),
     /// Another one; says why, and what to do.
@@ -48,24 +48,24 @@ fn other(name: &str, place: u64) -> String {
 }
 
 /// Compares a stream with what was applied of it.
-pub(crate) async fn standing(
+pub(crate) async fn condition(
     log: &LogStream,
     names: &Names,
     mark: &StoredMark,
-) -> Result<Standing, Error> {
+) -> Result<Condition, Error> {
     let last = last_sequence(log).await?;
     if last < mark.sequence {
-        return Ok(Standing::Lost(shorter(&log.name, last, mark.sequence)));
+        return Ok(Condition::Lost(shorter(&log.name, last, mark.sequence)));
     }
     let is_known = match &mark.anchor {
         Some(anchor) => has_anchor(log, names, anchor).await?,
         None => true,
     };
     Ok(match is_known {
-        true => Standing::Intact(last),
+        true => Condition::Intact(last),
         false => {
             let place = mark.anchor.as_ref().map_or(0, |it| it.sequence);
-            Standing::Lost(other(&log.name, place))
+            Condition::Lost(other(&log.name, place))
         }
     })
 }
@@ -104,10 +104,10 @@ pub(crate) async fn check(
                 log.name, log.created, known.created
             )));
         }
-        let standing = standing(log, names, known).await;
-        match standing.map_err(OpenError::Away)? {
-            Standing::Intact(last) => behind += last - known.sequence,
-            Standing::Lost(why) => return Err(OpenError::refused(why)),
+        let condition = condition(log, names, known).await;
+        match condition.map_err(OpenError::Away)? {
+            Condition::Intact(last) => behind += last - known.sequence,
+            Condition::Lost(why) => return Err(OpenError::refused(why)),
         }
     }
     Ok(behind)
@@ -119,12 +119,12 @@ impl Inner {
     pub(crate) async fn look_at(&self, stream: usize) -> Result<u64, Error> {
         let log = &self.logs[stream];
         let mark = self.watermarks.mark(stream);
-        match standing(log, &self.names, &mark).await? {
-            Standing::Intact(last) => {
+        match condition(log, &self.names, &mark).await? {
+            Condition::Intact(last) => {
                 self.watermarks.trust(stream);
                 Ok(last)
             }
-            Standing::Lost(why) => {
+            Condition::Lost(why) => {
                 self.watermarks.doubt(stream, why);
                 self.watermarks.trusted(stream).map(|()| 0)
             }
