@@ -37,7 +37,7 @@ impl Inner {
             return Ok(None);
         };
         let meta: OfferMeta = row.meta()?;
-        self.offers.rows().note_own(row.clone());
+        self.note_row(row.clone());
         let there = meta.state != OfferState::Gone;
         Ok(there.then_some((row, meta)))
     }
@@ -60,7 +60,15 @@ impl Inner {
 
     fn note_offered(&self, row: Row) {
         self.last_offer.fetch_max(row.sequence, Ordering::Relaxed);
-        self.offers.rows().note_own(row);
+        self.note_row(row);
+    }
+
+    /// Takes a row into the copy, if this process reads it: no other row comes here otherwise, not
+    /// even the one that says that this one is gone.
+    fn note_row(&self, row: Row) {
+        if self.offers.is_wanted() {
+            self.offers.rows().note_own(row);
+        }
     }
 
     /// Removes an offer that must be as it is known; `false` if it has changed or is gone.
@@ -77,12 +85,12 @@ impl Inner {
         {
             Ok(sequence) => {
                 let row = Row::written(row.subject.clone(), sequence, &gone, Bytes::new());
-                self.offers.rows().note_own(row);
+                self.note_row(row);
                 Ok(true)
             }
             Err(PublishFault::Conflict) => {
                 match self.inbox.row(&row.subject).await? {
-                    Some(found) => self.offers.rows().note_own(found),
+                    Some(found) => self.note_row(found),
                     None => self.offers.rows().forget(&row.subject, row.sequence),
                 }
                 Ok(false)
@@ -106,7 +114,7 @@ impl Inner {
         let put = self.inbox.put_gone(subject.clone(), 0, gone).await;
         if let Ok(sequence) = put {
             let row = Row::written(subject, sequence, gone, Bytes::new());
-            self.offers.rows().note_own(row);
+            self.note_row(row);
         }
     }
 
@@ -265,7 +273,7 @@ impl Inner {
                 None => 0,
                 Some(row) => {
                     let found: OfferMeta = row.meta()?;
-                    self.offers.rows().note_own(row.clone());
+                    self.note_row(row.clone());
                     if found.state != OfferState::Gone {
                         if !self.offers.rows().is_consumed(&found.offer) {
                             return Ok(false);

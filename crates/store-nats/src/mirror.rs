@@ -7,6 +7,9 @@
 //! delivers may be another one, and behind. A copy begins anew, empty, when the connection was
 //! lost, when a message is missing, when heartbeats stay out and when a caller finds that the
 //! stream is another one.
+//!
+//! It begins with the first read: a process that never reads a table (a worker the inbox) is sent
+//! no rows of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -66,6 +69,8 @@ pub(crate) struct Mirror<R> {
     table: Table,
     client: Client,
     again: Arc<Notify>,
+    /// Whether a caller has read it, or waits to.
+    wanted: watch::Sender<bool>,
     /// Whether it has been complete once.
     was_complete: AtomicBool,
     most_behind: Duration,
@@ -96,6 +101,7 @@ impl<R: Rows> Mirror<R> {
             client: table.js.client(),
             table,
             again: Arc::default(),
+            wanted: watch::Sender::default(),
             was_complete: AtomicBool::new(false),
             most_behind,
         })
@@ -104,6 +110,11 @@ impl<R: Rows> Mirror<R> {
     /// The rows, complete or not.
     pub(crate) fn rows(&self) -> MutexGuard<'_, R> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether rows come; what this process writes itself is worth noting only then.
+    pub(crate) fn is_wanted(&self) -> bool {
+        *self.wanted.borrow()
     }
 
     fn connects(&self) -> u64 {
@@ -120,6 +131,8 @@ impl<R: Rows> Mirror<R> {
 
     /// Waits until the copy may answer.
     pub(crate) async fn complete(&self) -> Result<(), Error> {
+        self.wanted
+            .send_if_modified(|wanted| !std::mem::replace(wanted, true));
         let begun = Instant::now();
         let mut place = self.place.subscribe();
         while !self.is_complete() {
@@ -226,8 +239,15 @@ impl<R: Rows> Mirror<R> {
     }
 }
 
-/// Follows a table for as long as its copy is held.
+/// Follows a table from its first read on, for as long as its copy is held.
 pub(crate) async fn follow<R: Rows>(mirror: Weak<Mirror<R>>, bells: Arc<Bells>) {
+    let Some(mut wanted) = mirror.upgrade().map(|held| held.wanted.subscribe()) else {
+        return;
+    };
+    // It fails when the copy is gone.
+    if wanted.wait_for(|wanted| *wanted).await.is_err() {
+        return;
+    }
     while let Some(held) = mirror.upgrade() {
         let table = held.table.clone();
         let followed = follow_once(held, &mirror, &table, &bells).await;
