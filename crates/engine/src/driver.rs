@@ -29,8 +29,8 @@ use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{AcquireMode, CommandId, Effect, Shard, ShardInput};
 use windlass_store::{
-    Append, AppendError, Appended, Damage, Error, GivenSlots, Head, Partition, PoolKey,
-    SlotRequest, WorkKey, crash,
+    AppendError, Appended, Damage, Error, GivenSlots, Head, Partition, PoolKey, SlotRequest,
+    WorkKey, crash,
 };
 
 use crate::attempt_tracker::{AppendWatch, AttemptTracker};
@@ -499,28 +499,25 @@ impl Driver {
                 self.has_more = false;
                 break;
             }
-            match self.workers.store.shares_commits() {
-                true => self.append(batch),
-                false => batch.into_iter().for_each(|one| self.append(vec![one])),
-            }
+            let keys = batch
+                .iter()
+                .map(|append| (append.run, append.append_id))
+                .collect();
+            let store = Arc::clone(&self.workers.store);
+            let watch = AppendWatch::new(self.workers.options.observer.as_ref());
+            self.appends.push(
+                async move {
+                    let results = store.append(batch).await;
+                    watch.tell(results.len());
+                    (keys, results)
+                }
+                .boxed(),
+            );
             // Polling hands the batch to the store; the answer comes by the select.
             while let Some(Some(answer)) = self.appends.next().now_or_never() {
                 self.handle_appended(answer);
             }
         }
-    }
-
-    fn append(&self, batch: Vec<Append>) {
-        let each = batch.iter();
-        let keys = each.map(|append| (append.run, append.append_id)).collect();
-        let store = Arc::clone(&self.workers.store);
-        let watch = AppendWatch::new(self.workers.options.observer.as_ref());
-        let appending = async move {
-            let results = store.append(batch).await;
-            watch.tell(results.len());
-            (keys, results)
-        };
-        self.appends.push(appending.boxed());
     }
 
     fn answer_all(&mut self) {

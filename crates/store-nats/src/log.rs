@@ -37,11 +37,6 @@ impl Log for NatsStore {
         blockable(async move { task.await.unwrap_or_else(|_| lost()) })
     }
 
-    /// Each is a message with an acknowledgement of its own.
-    fn shares_commits(&self) -> bool {
-        false
-    }
-
     fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>> {
         self.task(move |inner| async move {
             let head = inner.head_now(run).await?;

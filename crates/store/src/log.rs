@@ -17,12 +17,6 @@ pub trait Log: Send + Sync + 'static {
     /// the owner reads the head and compares `append_id`.
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>>;
 
-    /// Whether the appends of one call share a commit. Where they do not, a caller gives each by
-    /// itself, so that no run waits for the commit of another.
-    fn shares_commits(&self) -> bool {
-        true
-    }
-
     /// Gives back what this handle holds, so that another may open the same store: what was
     /// appended stays, further writes are refused. A backend that holds nothing does nothing.
     fn close(&self) {}
