@@ -49,6 +49,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// How often a scan asks again for what the server has not delivered.
 const MOST_TRIES: u32 = 5;
 
+/// How long a reader waits before it asks again, if the request was refused.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// How many messages a scan asks for at once.
 const SCAN_BATCH: usize = 500;
 
@@ -394,8 +397,12 @@ impl Reader {
     }
 
     /// The next messages, at most so many; none only if the server has delivered all.
+    ///
+    /// In a cluster a consumer is answered before every server knows of it: a request may find that
+    /// nothing listens (503), and is made again. What is lost on the way shows in the numbers.
     pub(crate) async fn next(&mut self, most: usize) -> Result<Vec<Row>, Error> {
         let unread = |error: &dyn std::fmt::Display| unavailable("messages cannot be read", error);
+        let mut refused = None;
         for _ in 0..MOST_TRIES {
             let batch = self.consumer.fetch().max_messages(most).messages().await;
             let mut batch = batch.map_err(|error| unread(&error))?;
@@ -404,7 +411,14 @@ impl Reader {
                 let next = tokio::time::timeout(SILENCE, batch.next()).await;
                 let next = next.map_err(|_| unread(&"the server has become silent"))?;
                 let Some(message) = next else { break };
-                let message = message.map_err(|error| unread(&error))?;
+                let message = match message {
+                    Ok(message) => message,
+                    Err(error) => {
+                        refused = Some(unread(&error));
+                        tokio::time::sleep(AGAIN).await;
+                        break;
+                    }
+                };
                 let number = message.info().map(|info| info.consumer_sequence);
                 let number = number.map_err(|error| unread(&error))?;
                 self.received += 1;
@@ -417,7 +431,7 @@ impl Reader {
                 return Ok(rows);
             }
         }
-        Err(unread(&"they are not delivered to the end"))
+        Err(refused.unwrap_or_else(|| unread(&"they are not delivered to the end")))
     }
 
     /// Whether everything that there is has come.
