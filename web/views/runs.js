@@ -113,11 +113,7 @@ class Runs extends View {
     }
   }
 
-  /**
-   * Rows come first: what is around them is drawn, and asked for, when they are on the screen. The list may be
-   * another one when an answer comes.
-   * @param {number} mine
-   */
+  /** What is around the rows follows once they are on the screen. @param {number} mine */
   async surround(mine) {
     await painted();
     if (!this.isConnected || mine !== this.asked) return;
@@ -125,8 +121,7 @@ class Runs extends View {
     void this.strip.refresh();
     void this.failing.refresh(this.abort.signal);
     const children = [...this.open.values()].flatMap((runs) => runs ?? []);
-    const hasNew = await readMedians([...this.items, ...children], this.abort.signal);
-    if (hasNew && this.isConnected && mine === this.asked) this.drawRows(this.items);
+    if ((await readMedians([...this.items, ...children], this.abort.signal)) && mine === this.asked) this.drawRows(this.items);
   }
 
   /** @param {string} id */
