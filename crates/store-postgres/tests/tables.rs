@@ -4,8 +4,8 @@ use crate::common::{schema, sql, value};
 use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
-    Append, Catalogue as _, Head, NewDefinition, Projections as _, Queries as _, ResourceRow,
-    Wait as _,
+    Append, Catalogue as _, Head, NewDefinition, Partition, Projections as _, Queries as _,
+    ResourceRow, RunRow, Transfer as _, Wait as _,
 };
 use windlass_store_postgres::{PostgresStore, Settings};
 use windlass_test_support::postgres::server;
@@ -138,6 +138,28 @@ fn a_link_keeps_the_attempt_that_sql_names_and_an_id_of_its_own() {
         .wait()
         .unwrap();
     assert_eq!((links(), ids()), (expected, before));
+}
+
+/// A log that came from a store with more partitions names one that no process takes here.
+#[test]
+fn rows_that_are_made_anew_are_in_a_partition_that_there_is() {
+    let (store, _) = opened();
+    let run = run_id(1);
+    let append = Append {
+        row: Some(row(run)),
+        ..record(run, Head::NONE, 1, b"first")
+    };
+    must_append(&store, append);
+    let moved = RunRow {
+        partition: Partition(store.partitions() + 5),
+        ..row(run)
+    };
+    store
+        .replace_rows(vec![(moved, Vec::new())])
+        .wait()
+        .unwrap();
+    let found = store.run(run).wait().unwrap();
+    assert_eq!(found.map(|row| row.partition), Some(Partition(5)));
 }
 
 #[test]
