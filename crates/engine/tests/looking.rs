@@ -5,7 +5,8 @@ use windlass_core::RunStatus;
 use windlass_core::command::RunCommand;
 use windlass_core::event::Actor;
 use windlass_engine::verify::verify;
-use windlass_engine::view;
+use windlass_engine::{derive, view};
+use windlass_store::{Partition, Queries as _, RunRow, Wait as _};
 
 use crate::forged_log::forge;
 use windlass_test_support::in_memory::World;
@@ -15,6 +16,24 @@ const FAILING: &str = r#"{"id":"failing","nodes":[
      "edges":[{"targetNode":"b"},{"targetNode":"c","when":"always"}]},
     {"id":"b","actionType":"core.echo","parameters":{"n":1}},
     {"id":"c","actionType":"core.echo"}]}"#;
+
+/// A migration puts rows into partitions of the target; the log is a copy.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moved_run_keeps_its_partition_when_its_row_is_made_anew() {
+    let world = World::new();
+    let (run, _) = world.run(FAILING).await;
+    let row = world.store.run(run).wait().expect("readable");
+    let moved = RunRow {
+        partition: Partition(7),
+        ..row.expect("a row")
+    };
+    let replacing = world.store.replace_rows(vec![(moved.clone(), Vec::new())]);
+    replacing.wait().expect("stored");
+    assert_eq!(world.verify(run).0, None);
+    let derived = derive(&**world.engine.store(), world.engine.plans(), run);
+    let (_, (derived, _)) = derived.expect("readable");
+    assert_eq!(derived, moved);
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reattempt_goes_on_where_the_failure_was() {

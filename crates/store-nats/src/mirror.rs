@@ -532,6 +532,19 @@ mod tests {
         assert_eq!(complete.wait().unwrap(), 1);
     }
 
+    /// A worker offers outcomes and never reads the inbox.
+    #[test]
+    fn a_copy_has_nothing_and_is_sent_nothing_before_it_is_read() {
+        let store = store();
+        let run = run_id(1);
+        let offered = store.offer(vec![offer_of(run, "key", b"x")]).wait();
+        assert_eq!(offered.unwrap(), [true]);
+        let offers = &store.inner.offers;
+        assert!(offers.rows().there().is_empty() && offers.consumer().is_none());
+        assert_eq!(store.waiting_items(run, 9).wait().unwrap(), 1);
+        assert!(offers.consumer().is_some());
+    }
+
     /// Rows that were written while a copy begins anew do not ring.
     #[test]
     fn listeners_look_at_everything_when_a_copy_has_begun_anew() {
