@@ -23,8 +23,8 @@ export async function readMedians(runs, signal) {
   const published = runs.filter((run) => run.version).map((run) => String(run.workflowId));
   let changed = false;
   for (const id of [...new Set(published)].slice(0, MOST).filter(isOld)) {
-    if (signal.aborted) return false;
     const answer = await getIfAny(`${workflowPath(id)}/statistics?from=30d&runs=${RUNS}`, signal).catch(() => null);
+    if (signal.aborted) return false;
     const median = answer?.runs?.p50Ms ?? undefined;
     changed ||= median !== medianOf(id);
     known.set(id, { at: now, median });
